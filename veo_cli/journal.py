@@ -1,0 +1,123 @@
+"""The durable progress of one job, in `OUTPUT/.veo/JOB_ID/`: what was asked, step checkpoints, finished latents, failure.
+
+Every file is written whole under a temporary name, synced and renamed, and carries a checksum. A damaged file is
+reported through `on_damage` and treated as absent: that much of the job is done again.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from veo_cli import durable_file
+from veo_cli.durable_file import Damaged
+from veo_cli.values import DenoiseState, Latents
+
+STATE_FOLDER = ".veo"
+_RECORD = "record.json"
+_LATENTS = "latents.safetensors"
+_STEP = "step.safetensors"
+
+State = Literal["running", "failed", "stopped"]
+
+
+@dataclass(frozen=True)
+class JobRecord:
+    """The small file that says whose folder this is. `status` of a killed run stays "running"."""
+
+    job_id: str
+    output: str
+    prompt: str
+    model: str
+    state: State
+    num_steps: int
+    attempts: int
+    code: str = ""
+    message: str = ""
+    kept: str = ""
+
+
+class JobJournal:
+    """Reads and writes the state of one job. Nothing is created on disk before the first write."""
+
+    def __init__(self, output_folder: Path, job_id: str, on_damage: Callable[[str], None]) -> None:
+        self.folder = output_folder / STATE_FOLDER / job_id
+        self._on_damage = on_damage
+
+    def write_record(self, record: JobRecord) -> None:
+        durable_file.replace_checked(self.folder / _RECORD, json.dumps(vars(record)).encode())
+
+    def read_record(self) -> JobRecord | None:
+        payload = self._read(_RECORD)
+        return JobRecord(**json.loads(payload)) if payload is not None else None
+
+    def save_step(self, state: DenoiseState) -> None:
+        """Replace the step checkpoint by this one."""
+        tensors = {f"scheduler.{name}": tensor for name, tensor in state.scheduler_tensors.items()}
+        tensors["latents"] = state.latents
+        header = {"next_step": state.next_step, "scheduler": dict(state.scheduler_scalars)}
+        durable_file.replace_checked(self.folder / _STEP, _pack(tensors, header))
+
+    def load_step(self) -> DenoiseState | None:
+        payload = self._read(_STEP)
+        if payload is None:
+            return None
+        tensors, header = _unpack(payload)
+        latents = tensors.pop("latents")
+        history = {name.removeprefix("scheduler."): tensor for name, tensor in tensors.items()}
+        return DenoiseState(header["next_step"], latents, history, header["scheduler"])
+
+    def save_latents(self, latents: Latents) -> None:
+        """Keep the finished sample; the step checkpoint is no longer needed."""
+        durable_file.replace_checked(self.folder / _LATENTS, _pack({"latents": latents.tensor}, {}))
+        (self.folder / _STEP).unlink(missing_ok=True)
+
+    def load_latents(self) -> Latents | None:
+        payload = self._read(_LATENTS)
+        return Latents(_unpack(payload)[0]["latents"]) if payload is not None else None
+
+    def remove(self) -> None:
+        """Forget the job: its clip and sidecar are in place."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _read(self, name: str) -> bytes | None:
+        path = self.folder / name
+        try:
+            return durable_file.read_checked(path)
+        except FileNotFoundError:
+            return None
+        except Damaged:
+            self._on_damage(f"{path} is damaged (its checksum does not match); what it held is done again")
+            path.unlink(missing_ok=True)
+            return None
+
+
+def read_records(output_folder: Path) -> list[JobRecord]:
+    """The records of all unfinished jobs under an output folder; damaged ones are passed over."""
+    folder = output_folder / STATE_FOLDER
+    records = []
+    for job_folder in sorted(folder.iterdir()) if folder.is_dir() else []:
+        try:
+            records.append(JobRecord(**json.loads(durable_file.read_checked(job_folder / _RECORD))))
+        except (OSError, Damaged):
+            continue
+    return records
+
+
+def _pack(tensors: dict[str, Any], header: dict[str, Any]) -> bytes:
+    from safetensors.torch import save
+
+    on_cpu = {name: tensor.detach().to("cpu").contiguous() for name, tensor in tensors.items()}
+    return save(on_cpu, metadata={"veo": json.dumps(header)})
+
+
+def _unpack(payload: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    from safetensors.torch import load
+
+    header_size = int.from_bytes(payload[:8], "little")
+    metadata = json.loads(payload[8 : 8 + header_size]).get("__metadata__", {})
+    return load(payload), json.loads(metadata.get("veo", "{}"))
