@@ -49,7 +49,7 @@ class StepReport:
     seconds: float
     sigma: float
     guidance_scale: float  # as applied; 1.0 when the unconditional pass was skipped
-    state: DenoiseState
+    state: DenoiseState | None  # None: this model cannot resume
 
 
 @dataclass(frozen=True)

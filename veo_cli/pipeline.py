@@ -1,0 +1,227 @@
+"""THE MAP: how one job becomes one clip.
+
+    Job -> text_encode -> TextEmbedding -> denoise -> Latents (durable)
+        -> decode -> FrameChunk -> fit -> FrameChunk -> to_yuv -> YuvFrame -> ClipWriter (ffmpeg) -> NAME.mp4
+        -> quality gate -> sidecar -> NAME.json
+
+Data moves one way. `render` returns as soon as the last frame is handed over, so that the caller may sample the next
+job while this one's encoder is still at work; `PendingClip.finish` waits for the file.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from veo_cli import durable_file
+from veo_cli.errors import VeoError
+from veo_cli.events import CheckpointSaved, FramesDone, Listener, Stage, StageDone, StageStarted, StepDone, Warned
+from veo_cli.job import Job
+from veo_cli.journal import JobJournal
+from veo_cli.models.video_model import VideoModel
+from veo_cli.resolve import ResolvedJob
+from veo_cli.stages import denoise, quality_gate, sidecar
+from veo_cli.stages.clip_writer import ClipWriter
+from veo_cli.stages.fit import fit
+from veo_cli.stages.to_yuv import to_yuv
+from veo_cli.stop import StopRequest
+from veo_cli.values import ClipFacts, Latents, StepReport, TextEmbedding
+
+KEPT_LATENTS = "the finished latents: only decoding and encoding are left to do"
+
+
+@dataclass
+class StageClock:
+    """Times the stages of one job and tells the listener of their beginning and end."""
+
+    job_id: str
+    listener: Listener
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: Stage) -> Iterator[None]:
+        self.listener(StageStarted(self.job_id, name))
+        start = time.monotonic()
+        yield
+        self.seconds[name] = time.monotonic() - start
+        self.listener(StageDone(self.job_id, name, self.seconds[name]))
+
+
+class TextCache:
+    """Remembers the text embeddings of one loaded model: each distinct prompt is encoded once a batch."""
+
+    def __init__(self) -> None:
+        self._embeddings: dict[tuple[str, str, bool], TextEmbedding] = {}
+
+    def get(self, model: VideoModel, job: Job) -> TextEmbedding:
+        key = (job.prompt, job.negative_prompt, denoise.needs_negative(job))
+        if key not in self._embeddings:
+            self._embeddings[key] = model.encode_text(job)
+        return self._embeddings[key]
+
+
+@dataclass(frozen=True)
+class PendingClip:
+    """A clip whose frames are all handed to the encoder."""
+
+    resolved: ResolvedJob
+    journal: JobJournal
+    clock: StageClock
+    writer: ClipWriter
+    checks: quality_gate.FrameChecks
+    notes: tuple[str, ...]
+    started: float  # time.monotonic()
+
+    def finish(self) -> sidecar.Sidecar:
+        """Wait for the encoder, check the file, put clip and sidecar in place, forget the journal.
+
+        Raises EncodeFailed, DiskFull or QualityGateFailed; the latents are then still in the journal.
+        """
+        job, final = self.resolved.job, self.resolved.output_path
+        with self.clock.stage("video_encode"), keeping(KEPT_LATENTS):
+            try:
+                facts: ClipFacts = self.writer.finish()
+                quality_gate.check_clip(facts, job)
+                self.writer.publish(final)
+            except BaseException:
+                self.writer.abort()
+                raise
+            record = sidecar.build(
+                self.resolved,
+                facts=facts,
+                checks=self.checks,
+                frames_sha256=self.writer.frames_sha256,
+                encoder=self.writer.encoder,
+                stage_seconds=self.clock.seconds,
+                seconds=time.monotonic() - self.started,
+                notes=self.notes,
+            )
+            durable_file.replace(sidecar.path_of(final), record.to_json().encode())
+        self.journal.remove()
+        return record
+
+    def abort(self) -> None:
+        """Stop the encoder and leave nothing but the journal."""
+        self.writer.abort()
+
+
+def render(
+    resolved: ResolvedJob,
+    model: VideoModel,
+    *,
+    journal: JobJournal,
+    texts: TextCache,
+    listener: Listener,
+    stop: StopRequest,
+) -> PendingClip:
+    """Sample (or take up the journal's latents), decode, and hand the frames to the encoder.
+
+    Raises Stopped at the next safe point after `stop` was asked for, and any VeoError of the stages; `kept` of the
+    error says what the next run goes on from.
+    """
+    started = time.monotonic()
+    clock = StageClock(resolved.job_id, listener)
+    job = resolved.job
+    notes = list(resolved.notes)
+
+    latents = journal.load_latents()
+    if latents is None:
+        latents, text_note = _sample(resolved, model, journal, texts, clock, stop)
+        notes += text_note
+    stop.raise_if_requested(kept=KEPT_LATENTS)
+
+    watch = quality_gate.FrameWatch()
+    with keeping(KEPT_LATENTS), clock.stage("decode"):
+        writer = ClipWriter(resolved.output_path, job)
+        try:
+            for chunk in model.decode(job, latents):
+                watch.see(chunk)
+                fitted = fit(chunk, job.width, job.height, job.upscale.fit)
+                writer.put_rgb(fitted)
+                for frame in to_yuv(fitted, color=job.encode.color, chroma=job.encode.chroma):
+                    writer.put(frame)
+                listener(FramesDone(resolved.job_id, watch.num_frames, job.num_frames))
+                stop.raise_if_requested(kept=KEPT_LATENTS)
+            checks = watch.check(num_frames=job.num_frames)
+            writer.close()
+        except BaseException:
+            writer.abort()
+            raise
+    return PendingClip(resolved, journal, clock, writer, checks, tuple(notes), started)
+
+
+def _sample(
+    resolved: ResolvedJob,
+    model: VideoModel,
+    journal: JobJournal,
+    texts: TextCache,
+    clock: StageClock,
+    stop: StopRequest,
+) -> tuple[Latents, list[str]]:
+    """text_encode and denoise, with step checkpoints; the finished latents are in the journal before it returns."""
+    job = resolved.job
+    with clock.stage("text_encode"):
+        text = texts.get(model, job)
+    notes = []
+    if text.cut_text:
+        notes.append(f"the prompt is too long for the text encoder; it does not see its end: “{text.cut_text}”")
+        clock.listener(Warned("text_cut", notes[-1], resolved.job_id))
+    start = journal.load_step() if model.can_resume else None
+    with clock.stage("denoise"):
+        checkpoints = _checkpointer(resolved, journal, clock.listener, stop, start.next_step if start else 0)
+        latents = model.denoise(job, text, start=start, on_step=checkpoints)
+        quality_gate.check_latents(latents)
+        journal.save_latents(latents)
+        clock.listener(CheckpointSaved(resolved.job_id, job.num_inference_steps))
+    return latents, notes
+
+
+def _checkpointer(
+    resolved: ResolvedJob, journal: JobJournal, listener: Listener, stop: StopRequest, durable_step: int
+) -> Callable[[StepReport], None]:
+    """The function called after every step: it reports, saves every 10 % (or as asked), and stops where asked."""
+    job = resolved.job
+    every = job.memory.checkpoint_every
+    if every is None:
+        every = max(1, round(job.num_inference_steps / 10))
+    kept_step = durable_step
+
+    def kept() -> str:
+        return f"{kept_step} of {job.num_inference_steps} steps" if kept_step else ""
+
+    def on_step(report: StepReport) -> None:
+        nonlocal kept_step
+        listener(
+            StepDone(
+                resolved.job_id, report.step, report.num_steps, report.seconds, report.sigma, report.guidance_scale
+            )
+        )
+        done = report.step + 1
+        if done == report.num_steps:
+            return  # the finished latents are saved instead, at once
+        if report.state is not None and (stop.reason is not None or (every and done % every == 0)):
+            with keeping(kept()):
+                journal.save_step(report.state)
+            kept_step = done
+            listener(CheckpointSaved(resolved.job_id, done))
+        stop.raise_if_requested(kept=kept())
+
+    return on_step
+
+
+@contextmanager
+def keeping(what: str) -> Iterator[None]:
+    """Errors that leave the block say that `what` is safe on disk, unless they say better."""
+    try:
+        yield
+    except VeoError as error:
+        error.kept = error.kept or what
+        raise
+
+
+def part_path(final: Path) -> Path:
+    """Where a clip is written before it gets its name."""
+    return final.with_name(final.name + ".part")
