@@ -221,7 +221,3 @@ def keeping(what: str) -> Iterator[None]:
         error.kept = error.kept or what
         raise
 
-
-def part_path(final: Path) -> Path:
-    """Where a clip is written before it gets its name."""
-    return final.with_name(final.name + ".part")
