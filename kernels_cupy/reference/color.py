@@ -8,8 +8,8 @@ The steps, in this order:
 3. Y' = Kr R' + Kg G' + Kb B', Cb = (B' - Y') / (2 - 2 Kb), Cr = (R' - Y') / (2 - 2 Kr)  (Rec. ITU-R BT.709-6
    and BT.2020-2 non-constant luminance, item 3);
 4. 4:2:0 only: chroma is filtered and subsampled. Left-sited (H.265 chroma_sample_loc_type 0): a chroma sample
-   sits horizontally on the even luma column and vertically midway between two luma rows. The filter is the bilinear
-   kernel scaled by two, as zscale's `filter=bilinear`: [1 2 1] / 4 over columns 2i-1, 2i, 2i+1 and
+   sits horizontally on the even luma column and vertically midway between two luma rows. The filter is the
+   bilinear kernel scaled by two, as zscale's `filter=bilinear`: [1 2 1] / 4 over columns 2i-1, 2i, 2i+1 and
    [1 3 3 1] / 8 over rows 2j-1 .. 2j+2; an index outside the picture is clamped to its edge;
 5. codes: Y = 876 Y' + 64, C = 896 C + 512, rounded to nearest, halves to even (dither "none"), or
    floor(code + threshold) with the 8x8 Bayer threshold of the sample's own plane position (dither "ordered").
@@ -50,14 +50,13 @@ def rgb_to_xyz(color: Color) -> NDArray[np.float64]:
     columns = np.array([[x / y, 1.0, (1 - x - y) / y] for x, y in PRIMARIES[color]]).T
     x, y = WHITE_D65
     white = np.array([x / y, 1.0, (1 - x - y) / y])
-    scale: NDArray[np.float64] = np.linalg.solve(columns, white)
-    return columns * scale
+    scale = np.linalg.solve(columns, white)
+    return (columns * scale).astype(np.float64)
 
 
 def gamut_matrix() -> NDArray[np.float64]:
     """(3, 3): linear BT.709 RGB to linear BT.2020 RGB; every entry is positive, every row sums to 1."""
-    matrix: NDArray[np.float64] = np.linalg.solve(rgb_to_xyz("bt2020"), rgb_to_xyz("bt709"))
-    return matrix
+    return np.linalg.solve(rgb_to_xyz("bt2020"), rgb_to_xyz("bt709")).astype(np.float64)
 
 
 def bayer_thresholds() -> NDArray[np.float64]:
@@ -88,8 +87,8 @@ def yuv_values(
     """Steps 1 to 4 and the scaling of step 5: code values before rounding.
 
     rgb: (num_frames, 3, height, width), any float dtype, gamma-coded BT.709 RGB in [0, 1].
-    Returns y (num_frames, height, width) and cb, cr (num_frames, ceil(height/2), ceil(width/2)), or full size for
-    "444".
+    Returns y (num_frames, height, width) and cb, cr (num_frames, ceil(height/2), ceil(width/2)), or full
+    size for "444".
     """
     coded = np.clip(rgb.astype(np.float64), 0.0, 1.0)
     if color == "bt2020":
@@ -126,8 +125,8 @@ def rgb_to_yuv(
     """Gamma-coded BT.709 RGB to limited-range 10-bit Y'CbCr of the given system.
 
     rgb: (num_frames, 3, height, width), any float dtype, in [0, 1] (values outside are clamped; no NaN).
-    Returns y (num_frames, height, width) and cb, cr (num_frames, ceil(height/2), ceil(width/2)), or full size for
-    "444"; uint16, the code in the low 10 bits, the high 6 zero.
+    Returns y (num_frames, height, width) and cb, cr (num_frames, ceil(height/2), ceil(width/2)), or full
+    size for "444"; uint16, the code in the low 10 bits, the high 6 zero.
     """
     y, cb, cr = yuv_values(rgb, color=color, chroma=chroma)
     return to_codes(y, dither), to_codes(cb, dither), to_codes(cr, dither)
