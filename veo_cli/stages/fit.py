@@ -98,15 +98,15 @@ def _fit_frame(frame: Tensor, width: int, height: int, to: Placement) -> Tensor:
     if (to.target_width, to.target_height) == (width, height):
         return picture
     canvas = picture.new_zeros((picture.shape[0], height, width))
-    canvas[
-        :, to.offset_y : to.offset_y + to.target_height, to.offset_x : to.offset_x + to.target_width
-    ] = picture
+    canvas[:, to.offset_y : to.offset_y + to.target_height, to.offset_x : to.offset_x + to.target_width] = (
+        picture
+    )
     return canvas
 
 
 def resize(planes: Tensor, height: int, width: int) -> Tensor:
-    """(channels, source_height, source_width) float32 -> (channels, height, width), columns first, no
-    clamp.""" channels, source_height, source_width = planes.shape
+    """(channels, source_height, source_width) float32 -> (channels, height, width), columns first."""
+    channels, source_height, source_width = planes.shape
     if width != source_width:
         rows = planes.reshape(channels * source_height, source_width)
         wide = rows.new_empty((channels * source_height, width))
@@ -129,8 +129,8 @@ def resize(planes: Tensor, height: int, width: int) -> Tensor:
 
 @lru_cache(maxsize=8)  # a run uses one or two size pairs; two axes each
 def _bands(source: int, target: int, device: torch.device) -> tuple[tuple[int, int, Tensor], ...]:
-    """The filter matrix in blocks of rows: first output sample, first input sample, weights (outputs,
-    inputs).""" first, weights = lanczos.taps(source, target)
+    """The filter matrix in blocks of rows: first output and input sample, weights (outputs, inputs)."""
+    first, weights = lanczos.taps(source, target)
     blocks = []
     for start in range(0, target, BLOCK):
         stop = min(start + BLOCK, target)
