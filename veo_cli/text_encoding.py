@@ -1,0 +1,81 @@
+"""Bytes of a prompt file to text: UTF-8 with or without BOM, or an error that names the byte and what helps."""
+
+from __future__ import annotations
+
+import codecs
+import re
+import shlex
+
+from veo_cli.errors import Fault
+
+_BOMS = (
+    (codecs.BOM_UTF32_LE, "UTF-32LE"),
+    (codecs.BOM_UTF32_BE, "UTF-32BE"),
+    (codecs.BOM_UTF16_LE, "UTF-16LE"),
+    (codecs.BOM_UTF16_BE, "UTF-16BE"),
+)
+_HIGH_RUN = re.compile(rb"[\x80-\xff]+")
+# (Python codec, iconv's name); tried in this order.
+_EAST_ASIAN = (("gbk", "GBK"), ("shift_jis", "SHIFT_JIS"), ("big5", "BIG5"), ("euc_kr", "EUC-KR"), ("euc_jp", "EUC-JP"))
+
+
+def decode(data: bytes, path: str) -> str | Fault:
+    """The text with LF line ends and no BOM; a Fault when the bytes are not UTF-8."""
+    for bom, name in _BOMS:
+        if data.startswith(bom):
+            return _not_utf8(path, 0, 1, 1, name, data[: len(bom)])
+    if b"\x00" in data[:200]:
+        guess = {0: "UTF-16BE", 1: "UTF-16LE"}.get(data.find(b"\x00"), "")
+        return _not_utf8(path, data.find(b"\x00"), 1, data.find(b"\x00") + 1, guess, b"\x00")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        offset = error.start + (3 if data.startswith(codecs.BOM_UTF8) else 0)
+        before = data[:offset]
+        line_start = before.rfind(b"\n") + 1
+        column = len(before[line_start:].decode("utf-8", "replace")) + 1
+        return _not_utf8(path, offset, before.count(b"\n") + 1, column, guess_encoding(data), data[offset : offset + 1])
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def guess_encoding(data: bytes) -> str:
+    """iconv's name of the likeliest legacy encoding of a text that is not UTF-8; "" when none fits.
+
+    A guess: lone high bytes between ASCII letters are a Western or Cyrillic code page; runs of them East Asian pairs.
+    """
+    runs = _HIGH_RUN.findall(data)
+    lone = sum(len(run) == 1 for run in runs)
+    if lone * 2 > len(runs):
+        try:
+            # Shift-JIS and Big5 often pair a high byte with an ASCII one; kana then gives the first away.
+            text = data.decode("shift_jis")
+            if sum("぀" <= char <= "ヿ" for char in text) * 4 > len(runs):
+                return "SHIFT_JIS"
+        except UnicodeDecodeError:
+            pass
+        return "WINDOWS-1252"
+    cyrillic = sum(0xC0 <= byte for run in runs for byte in run)
+    high = sum(len(run) for run in runs)
+    odd = sum(len(run) % 2 for run in runs)
+    if odd * 3 > len(runs) and cyrillic * 10 >= high * 9:
+        return "WINDOWS-1251"
+    for codec, name in _EAST_ASIAN:
+        try:
+            data.decode(codec)
+        except UnicodeDecodeError:
+            continue
+        return name
+    return "WINDOWS-1251" if cyrillic * 2 > high else "WINDOWS-1252"
+
+
+def _not_utf8(path: str, offset: int, line: int, column: int, guess: str, bad: bytes) -> Fault:
+    stem, dot, suffix = path.rpartition(".")
+    target = f"{stem}.utf8.{suffix}" if dot and "/" not in suffix else f"{path}.utf8"
+    source = shlex.quote(path) if path != "stdin" else ""
+    command = f"iconv -f {guess or 'ENCODING'} -t UTF-8 {source}".rstrip() + (f" > {shlex.quote(target)}" if source else "")
+    return Fault(
+        "the file is not UTF-8",
+        f"{path}:{line}:{column}",
+        f"byte {offset} is 0x{bad.hex().upper()}" + (f"; it looks like {guess}" if guess else ""),
+        f"convert it: {command}",
+    )
