@@ -1,0 +1,42 @@
+"""Open ocean: swells under a wide sky, with gulls by day."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from training.scenes.shapes import TAU, coverage, over, segment
+from training.scenes.sky import paint_sky
+from training.scenes.stage import Stage
+from training.scenes.water import paint_sea
+from training.scenes.weather import finish
+
+
+def paint(stage: Stage) -> Tensor:
+    """(batch, 3, frame, row, column), RGB in [0, 1]."""
+    stage.aim(horizon=stage.draw("horizon", -0.08, 0.16))
+    sky = paint_sky(stage)
+    roughness = stage.draw("roughness", 0.1, 0.75) + 0.25 * stage.rain
+    paint_sea(stage, sky, roughness=roughness)
+    _gulls(stage, sky.picture)
+    return finish(stage, sky.picture)
+
+
+def _gulls(stage: Stage, picture: Tensor) -> None:
+    count = 3
+    layer = stage.layer(0.85)
+    xs, ys = stage.draws("gull/x", -0.7, 0.7, count), stage.draws("gull/y", 0.35, 0.85, count)
+    speeds, sizes = (
+        stage.draws("gull/speed", -0.12, 0.12, count),
+        stage.draws("gull/size", 0.018, 0.034, count),
+    )
+    beats = stage.draws("gull/beat", 4.0, 7.0, count)
+    flock = stage.draw("gull/flock", 0.0, 1.0)
+    colour = stage.lit("#2c3540", distance=0.25)
+    for k in range(count):
+        x = (layer.x - xs[k] - speeds[k] * (stage.seconds - 1.3)).abs() / sizes[k]
+        y = (layer.y - stage.horizon - ys[k] * (0.5 - stage.horizon)) / sizes[k]
+        flap = 0.25 + 0.45 * torch.sin(stage.seconds * beats[k] + xs[k] * TAU)
+        wing = torch.minimum(segment(x, y, 0, 0, 0.5, flap), segment(x, y, 0.5, flap, 1.1, flap * 0.7))
+        mask = coverage((wing - 0.12) * sizes[k], layer.pixel * 1.2)
+        over(picture, mask * (1 - stage.night) * (flock > k / count) * (1 - stage.fog), colour)

@@ -1,0 +1,153 @@
+"""The sky: gradient, sun, moon, stars and clouds of each time and weather."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from training.scenes.canvas import Canvas
+from training.scenes.shapes import TAU, coverage, disc, glow, over, shine, smoothstep
+from training.scenes.stage import Stage
+
+SKY_DEPTH = 0.6
+
+
+@dataclass(frozen=True)
+class Sky:
+    """picture: (batch, 3, frame, row, column); the sun's or the moon's place in the sky layer and its light's colour."""
+
+    picture: Tensor
+    light_x: Tensor
+    light_y: Tensor
+    light: Tensor
+
+
+def paint_sky(stage: Stage, *, clouds: bool = True) -> Sky:
+    """The whole background above and below `stage.horizon` (call `stage.aim` before)."""
+    zenith, middle, low = stage.sky_colours()
+    layer = stage.layer(SKY_DEPTH)
+    height = ((layer.y - stage.horizon) / (0.56 - stage.horizon)).clamp(0, 1)
+    picture = torch.where(
+        height < 0.45,
+        torch.lerp(low, middle, smoothstep(0.0, 0.45, height)),
+        torch.lerp(middle, zenith, smoothstep(0.45, 1.0, height)),
+    )
+    picture = picture.expand(-1, -1, -1, -1, stage.columns).contiguous()
+
+    light_x = stage.draw("sky/light x", -0.62, 0.62)
+    span = 0.5 - stage.horizon
+    high, low_sun = stage.draw("sky/light high", 0.58, 0.82), stage.draw("sky/light low", 0.10, 0.26)
+    light_y = stage.horizon + span * torch.where(stage.sunset > 0, low_sun, high)
+    light = stage.by_time("#fff6d0", "#ffd27a", "#e8eeff")
+    if stage.any("time", "night"):
+        _stars(stage, picture, layer.x, layer.y)
+    _light(stage, picture, layer.x - light_x, layer.y - light_y, layer.pixel, light)
+    if clouds:
+        _clouds(stage, picture)
+    return Sky(picture, light_x, light_y, light)
+
+
+def _light(stage: Stage, picture: Tensor, x: Tensor, y: Tensor, pixel: Tensor, colour: Tensor) -> None:
+    # Bad weather hides the disc; fog leaves a pale one.
+    seen = stage.clear + 0.35 * stage.fog + 0.25 * stage.snow * stage.sunset
+    radius = stage.day * 0.055 + stage.sunset * stage.draw("sky/sun size", 0.085, 0.12) + stage.night * 0.06
+    distance = disc(x, y, radius)
+    halo = stage.by_time("#fff4c8", "#ff9a3c", "#7f9ce0")
+    reach = stage.day * 0.12 + stage.sunset * 0.30 + stage.night * 0.10
+    shine(picture, glow(distance, reach) * (0.6 * seen), halo)
+    over(picture, coverage(distance, pixel * 1.5) * seen, colour)
+    if stage.any("time", "night"):
+        moon = coverage(distance, pixel * 1.5) * stage.night * seen
+        crescent = stage.chance("sky/crescent", 0.4)
+        dark = coverage(disc(x - radius * 0.45, y - radius * 0.25, radius * 0.92), pixel * 1.5)
+        over(picture, moon * dark * crescent * 0.92, stage.sky_colours()[0] * 1.25)
+        for dx, dy, size in ((-0.3, 0.25, 0.22), (0.25, -0.1, 0.28), (-0.15, -0.45, 0.18)):
+            spot = coverage(disc(x - radius * dx, y - radius * dy, radius * size), pixel * 2)
+            over(picture, moon * spot * (1 - crescent) * 0.5, stage.colour("#c3cbe4"))
+
+
+def _stars(stage: Stage, picture: Tensor, x: Tensor, y: Tensor) -> None:
+    reach = stage.reach(SKY_DEPTH)
+    twinkle = stage.draws("stars/twinkle", 0, TAU, 2)
+    fade = stage.night * (stage.clear + 0.10 * stage.snow)
+    above = smoothstep(0.02, 0.25, y - stage.horizon)
+    for k in (0, 1):
+        field = Canvas(stage, -reach, reach, -0.5, 0.56, density=1.3)
+        field_x, field_y = field.x * 9, field.y * 9
+        cell_x, cell_y = field_x.floor(), field_y.floor()
+        # One star a cell, its place and size from a hash of the cell and the clip.
+        bias = stage.draw(f"stars/{k}", 0, 100)
+        hash_1 = _cell_hash(cell_x, cell_y, bias)
+        hash_2 = _cell_hash(cell_x + 31.7, cell_y, bias)
+        hash_3 = _cell_hash(cell_x, cell_y + 17.3, bias)
+        dx, dy = field_x - cell_x - 0.2 - 0.6 * hash_1, field_y - cell_y - 0.2 - 0.6 * hash_2
+        size = 0.05 + 0.07 * hash_3**2
+        star = (
+            torch.exp(-(dx * dx + dy * dy) / (size * size)) * (0.35 + 0.65 * hash_3) * (hash_1 + hash_2 > 0.7)
+        )
+        light = field.sample_mask(x, y, star) * above * fade
+        shine(
+            picture, light * (0.8 + 0.2 * torch.sin(stage.seconds * 3 + twinkle[k])), stage.colour("#f4f6ff")
+        )
+
+
+def _cell_hash(x: Tensor, y: Tensor, bias: Tensor) -> Tensor:
+    """A hash of cell indices in [0, 1); good enough for scattering, cheap on a canvas."""
+    value = torch.sin(x * 12.9898 + y * 78.233 + bias) * 437.585
+    return value - value.floor()
+
+
+def _clouds(stage: Stage, picture: Tensor) -> None:
+    reach = stage.reach(SKY_DEPTH) + 0.25
+    _, middle, low = stage.sky_colours()
+    layer = stage.layer(SKY_DEPTH)
+    drift = stage.draw("clouds/wind", 0.02, 0.06) * torch.where(stage.draw("clouds/way") < 0.5, -1.0, 1.0)
+    x = layer.x - drift * (stage.seconds - 1.3)
+    if stage.any("weather", "clear"):
+        field = Canvas(stage, -reach, reach, -0.3, 0.56, density=1.2)
+        bright = stage.by_time("#ffffff", "#ffb59a", "#3a4f8c")
+        shade = stage.by_time("#b9d3ea", "#a5578a", "#1c2d60")
+        amount = stage.draw("clouds/amount", 0.2, 1.0)
+        count = 5
+        xs, ys = stage.draws("clouds/x", -0.22, 0.22, count), stage.draws("clouds/y", 0.30, 0.95, count)
+        sizes = stage.draws("clouds/size", 0.055, 0.12, count)
+        flat = stage.draw("clouds/flat", 0.45, 0.9)
+        for k in range(count):
+            if k:
+                sizes_k = sizes[k] * (amount * count > k)
+            else:
+                sizes_k = sizes[k]
+            size = sizes_k.clamp(min=1e-3)
+            slot = (k + 0.5) / count * 2 * reach - reach
+            cx = (field.x - slot - xs[k]) / size
+            cy = (field.y - (stage.horizon + ys[k] * (0.5 - stage.horizon))) / size / flat
+            puff: Tensor | None = None
+            bumps = stage.draws(f"clouds/bump{k}", 0.75, 1.2, 4)
+            for bump, (px, py, pr) in zip(
+                bumps,
+                ((-1.15, 0.1, 0.55), (-0.4, 0.35, 0.8), (0.5, 0.3, 0.72), (1.3, 0.08, 0.5)),
+                strict=True,
+            ):
+                d = disc(cx - px * bump, cy - py * bump, pr * bump)
+                puff = d if puff is None else torch.minimum(puff, d)
+            assert puff is not None
+            body = torch.maximum(puff, -cy - 0.18)
+            mask = coverage(body * size * flat, field.pixel * 2.5) * (sizes_k > 0)
+            tone = torch.lerp(shade, bright, smoothstep(-0.2, 0.75, cy))
+            field.over(mask * 0.92, tone)
+        field.blit(picture, x, layer.y, stage.clear)
+    if stage.any("weather", "rain", "snow", "fog"):
+        field = Canvas(stage, -reach, reach, -0.5, 0.56, density=0.5)
+        bands = field.noise("clouds/noise", 1.6, 4.5, 3)
+        up = smoothstep(0.05, 0.5, field.y - stage.horizon)
+        dark = smoothstep(0.45, 0.8, bands) * up
+        pale = smoothstep(0.55, 0.2, bands) * up
+        fade = stage.rain * 0.75 + stage.snow * 0.4 + stage.fog * 0.2
+        over(
+            picture,
+            field.sample_mask(x, layer.y, dark) * fade,
+            middle * (0.72 * stage.rain + 0.88 * (1 - stage.rain)),
+        )
+        over(picture, field.sample_mask(x, layer.y, pale) * fade * 0.6, low)
