@@ -222,6 +222,7 @@ class FfmpegPipe:
     def __init__(self, command: Sequence[str], *, cwd: Path | None = None) -> None:
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
         self._killed = False
+        self._writing = threading.Lock()  # stdin's descriptor must not be closed, and reused, under a write
         try:
             self._process = subprocess.Popen(
                 [*_die_with_parent(), *command],
@@ -256,8 +257,13 @@ class FfmpegPipe:
 
     def write(self, data: Any) -> None:
         """Hand over a contiguous buffer, all of it. Raises EncodeFailed or DiskFull with ffmpeg's reason."""
-        view = memoryview(data).cast("B")
+        with self._writing:
+            self._write(memoryview(data).cast("B"))
+
+    def _write(self, view: memoryview) -> None:
         watch = _Stall(self._process.pid)
+        if self._process.stdin is None or self._process.stdin.closed:
+            raise self._failure()
         poll = select.poll()
         poll.register(self._stdin, select.POLLOUT)
         while view:
@@ -269,7 +275,7 @@ class FfmpegPipe:
                 view = view[os.write(self._stdin, view) :]
             except BlockingIOError:
                 continue
-            except (BrokenPipeError, OSError, ValueError) as error:
+            except OSError as error:
                 raise self._failure() from error
             watch.progress()
 
@@ -294,7 +300,8 @@ class FfmpegPipe:
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
-        self._close_stdin()
+        with self._writing:  # a write under way fails at once now
+            self._close_stdin()
         self._reader.join()
 
     def _close_stdin(self) -> None:

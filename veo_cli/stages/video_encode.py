@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 DEFAULT_CRF = 18.0
 MAX_ENCODER_THREADS = 16  # x265 gains nothing beyond, and takes memory for each
-FRAME_THREADS = 4  # fixed, since x265 derives it from the machine's cores and may search differently with it
+FRAME_THREADS = 4  # fixed: encoders derive it from the machine's cores, and their search depends on it
 
 # What ffmpeg calls the tags of each `color`: space (matrix), primaries, transfer. Range is always limited
 # ("tv").
@@ -179,13 +179,12 @@ class VideoEncoder:
         return compile_command(output, self.chosen.probe.ffmpeg)
 
     def write(self, frame: YuvFrame) -> None:
-        """Raises EncodeFailed or DiskFull with ffmpeg's reason; ValueError for a frame that is out of place."""
-        planes = (frame.y, frame.cb, frame.cr)
-        if frame.index != self._next_index or frame.chroma != self.settings.chroma or frame.bit_depth != 10:
-            raise ValueError(f"frame {frame.index} ({frame.chroma}) where {self._next_index} was to come")
-        if frame.y.shape != (self.height, self.width):
-            raise ValueError(f"a {frame.y.shape} plane for a {self.width}x{self.height} clip")
-        for plane in planes:
+        """Raises EncodeFailed or DiskFull with ffmpeg's reason, and ValueError for a frame out of place."""
+        if frame.index != self._next_index or frame.index >= self.num_frames:
+            raise ValueError(f"frame {frame.index} where {self._next_index} of {self.num_frames} was to come")
+        if frame.chroma != self.settings.chroma or frame.y.shape != (self.height, self.width):
+            raise ValueError(f"a {frame.y.shape} {frame.chroma} frame for a {self.width}x{self.height} clip")
+        for plane in (frame.y, frame.cb, frame.cr):
             self._pipe.write(_as_bytes(plane if self.settings.codec == "hevc" else _to_8_bit(plane)))
         self._next_index += 1
 
@@ -218,9 +217,6 @@ class VideoEncoder:
 
 def encoder_arguments(settings: EncodeSettings, encoder: str) -> dict[str, Any]:
     """ffmpeg's output options for quality, speed and structure."""
-    threads = (
-        min(len(os.sched_getaffinity(0)), MAX_ENCODER_THREADS) if hasattr(os, "sched_getaffinity") else 0
-    )
     arguments: dict[str, Any] = {"c:v": encoder}
     crf = settings.crf
     if crf is None and settings.bitrate is None and not settings.lossless:
@@ -252,8 +248,8 @@ def encoder_arguments(settings: EncodeSettings, encoder: str) -> dict[str, Any]:
             "colormatrix": space,
             "frame-threads": FRAME_THREADS,
         }
-        if threads:
-            parameters["pools"] = threads
+        if hasattr(os, "sched_getaffinity"):  # the cores we may use, which in a container are not all
+            parameters["pools"] = min(len(os.sched_getaffinity(0)), MAX_ENCODER_THREADS)
         if settings.lossless:
             parameters["lossless"] = 1
         arguments["x265-params"] = ":".join(f"{name}={value}" for name, value in parameters.items())
@@ -262,7 +258,7 @@ def encoder_arguments(settings: EncodeSettings, encoder: str) -> dict[str, Any]:
     else:
         if settings.lossless:
             arguments["qp"] = 0
-        arguments["threads"] = threads or 0
+        arguments["threads"] = FRAME_THREADS
         arguments["x264-params"] = "open-gop=0"
     return arguments
 
@@ -281,7 +277,7 @@ def _as_bytes(plane: Any) -> memoryview:
     import numpy as np
 
     dtype = plane.dtype.newbyteorder("<")
-    return memoryview(np.ascontiguousarray(plane, dtype=dtype)).cast("B")
+    return np.ascontiguousarray(plane, dtype=dtype).data.cast("B")
 
 
 def _to_8_bit(plane: Any) -> np.ndarray:
