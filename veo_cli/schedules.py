@@ -78,7 +78,7 @@ class Step:
 
 
 def steps_of(job: Job, model: ModelInfo) -> list[Step]:
-    """Sigma, guidance and expert of every step of a job; [] for generic pipelines, which sample themselves."""
+    """Sigma, guidance and expert of every step; [] for generic pipelines, which sample by themselves."""
     if model.family == "generic":
         return []
     scheduler_class = scheduler_class_of(job, model)

@@ -1,0 +1,211 @@
+"""Any other text-to-video pipeline of diffusers (LTX, CogVideoX, HunyuanVideo, Mochi, SANA-Video ...), by its own call.
+
+The pipeline samples and decodes by itself: no resume within a run, and its own noise schedule only.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from veo_cli.errors import Fault, JobFailed, ModelMissing, SpecificationError
+from veo_cli.job import Job, Lora
+from veo_cli.models.generic_settings import unsupported_settings
+from veo_cli.models.model_info import ModelInfo
+from veo_cli.models.offload import Offload, choose_offload
+from veo_cli.models.video_model import OnStep
+from veo_cli.values import DenoiseState, FrameChunk, Latents, StepReport, TextEmbedding
+
+_FRAMES_PER_CHUNK = 4
+
+
+class GenericModel:
+    """A `VideoModel` around a diffusers pipeline."""
+
+    can_resume = False
+
+    def __init__(
+        self,
+        info: ModelInfo,
+        *,
+        device: str,
+        loras: Sequence[Lora] = (),
+        offload: Offload = "auto",
+        budget_bytes: int | None = None,
+    ) -> None:
+        """Loads the whole pipeline. Raises ModelMissing when diffusers has no such pipeline, or it makes no video
+        from text; SpecificationError for a LoRA that it cannot take."""
+        import diffusers
+
+        self.info = info
+        self.warnings: list[str] = []
+        dtype = torch.float32 if device == "cpu" else torch.bfloat16
+        try:
+            self._pipe: Any = diffusers.DiffusionPipeline.from_pretrained(
+                info.path,
+                torch_dtype=dtype,
+                use_safetensors=True,
+                local_files_only=True,
+                variant=next(iter(info.extra.get("variants", {}).values()), None),
+            )
+        except (AttributeError, ValueError, OSError) as error:
+            raise ModelMissing(
+                f"diffusers cannot load this {info.pipeline_class}",
+                where=str(info.path),
+                why=str(error).splitlines()[0],
+                fix="a newer diffusers may know it:  pip install --upgrade diffusers",
+            ) from error
+        self._arguments = inspect.signature(self._pipe.__call__).parameters
+        if "num_frames" not in self._arguments or "prompt" not in self._arguments:
+            raise ModelMissing(
+                f"{info.pipeline_class} does not make video from text",
+                where=str(info.path),
+                fix="choose a text-to-video model; list those that are here:  veo models",
+            )
+        self._pipe.set_progress_bar_config(disable=True)
+        self._apply_loras(loras)
+        layout = choose_offload(
+            offload, info.extra.get("component_bytes", {}), device=device, budget_bytes=budget_bytes
+        )
+        if layout == "none":
+            self._pipe.to(device)
+        elif layout == "model":
+            self._pipe.enable_model_cpu_offload(device=device)
+        else:
+            self._pipe.enable_sequential_cpu_offload(device=device)
+
+    def encode_text(self, job: Job) -> TextEmbedding:
+        """Nothing: the pipeline encodes the prompt in its own call."""
+        return TextEmbedding(torch.empty(1, 0, 0), None)
+
+    def denoise(
+        self,
+        job: Job,
+        text: TextEmbedding,
+        *,
+        start: DenoiseState | None = None,
+        on_step: OnStep | None = None,
+    ) -> Latents:
+        """Run the pipeline. The "latents" are its frames: (num_frames, 3, height, width), float32, in [0, 1].
+
+        Raises SpecificationError for settings that only our own loop can follow, JobFailed when the pipeline makes
+        fewer frames than asked.
+        """
+        faults = unsupported_settings(job)
+        if faults:
+            raise SpecificationError(faults)
+        self._set_flow_shift(job)
+        if job.memory.tiled_decode and hasattr(self._pipe.vae, "enable_tiling"):
+            self._pipe.vae.enable_tiling()
+        with torch.no_grad():
+            frames = _as_frames(self._pipe(**self._call_arguments(job, on_step)).frames)
+        asked = job.sampler.num_frames
+        if frames.shape[0] < asked:
+            raise JobFailed(
+                f"the pipeline made {frames.shape[0]} of the {asked} frames asked",
+                why=f"{self.info.pipeline_class} makes clips of its own lengths",
+                fix=f"ask for num_frames: {frames.shape[0]}",
+            )
+        if frames.shape[0] > asked:
+            self.warnings.append(
+                f"{self.info.title} made {frames.shape[0]} frames; the first {asked} are kept"
+            )
+        return Latents(frames[:asked].contiguous())
+
+    def decode(self, job: Job, latents: Latents) -> Iterator[FrameChunk]:
+        for first in range(0, latents.tensor.shape[0], _FRAMES_PER_CHUNK):
+            yield FrameChunk(latents.tensor[first : first + _FRAMES_PER_CHUNK], first)
+
+    def _call_arguments(self, job: Job, on_step: OnStep | None) -> dict[str, Any]:
+        """Those of the job's values that the pipeline's call has a parameter for."""
+        rhythm = self.info.temporal_compression
+        values: dict[str, Any] = {
+            "prompt": job.prompt,
+            "negative_prompt": job.negative_prompt,
+            "width": job.sampler.width,
+            "height": job.sampler.height,
+            "num_frames": -(-(job.sampler.num_frames - 1) // rhythm) * rhythm + 1,  # whole latent frames
+            "frame_rate": job.sampler.fps,
+            "num_inference_steps": job.num_inference_steps,
+            "guidance_scale": job.guidance_scale,
+            "generator": torch.Generator("cpu").manual_seed(job.seed),
+            "output_type": "np",
+            "callback_on_step_end": self._callback(job, on_step),
+        }
+        if job.negative_prompt and "negative_prompt" not in self._arguments:
+            self.warnings.append(f"{self.info.title} takes no negative prompt; it is not used")
+        return {name: value for name, value in values.items() if name in self._arguments}
+
+    def _callback(self, job: Job, on_step: OnStep | None) -> Any:
+        began = time.monotonic()
+
+        def after_step(pipe: Any, step: int, timestep: Any, tensors: dict[str, Any]) -> dict[str, Any]:
+            nonlocal began
+            now = time.monotonic()
+            if on_step is not None:
+                sigma = float(timestep) / float(pipe.scheduler.config.get("num_train_timesteps", 1000))
+                on_step(
+                    StepReport(
+                        step, job.num_inference_steps, now - began, sigma, job.guidance_scale, state=None
+                    )
+                )
+            began = now
+            return {}
+
+        return after_step
+
+    def _set_flow_shift(self, job: Job) -> None:
+        if job.flow_shift is None:
+            return
+        config: Mapping[str, Any] = self._pipe.scheduler.config
+        name = next((name for name in ("flow_shift", "shift") if name in config), None)
+        if name is None or config.get("use_dynamic_shifting"):
+            raise SpecificationError(
+                Fault(
+                    f"flow_shift cannot be set on {self.info.title}",
+                    where="flow_shift",
+                    why="its scheduler has none, or chooses it by the clip's size",
+                    fix="leave flow_shift out",
+                )
+            )
+        self._pipe.scheduler = type(self._pipe.scheduler).from_config(config, **{name: job.flow_shift})
+
+    def _apply_loras(self, loras: Sequence[Lora]) -> None:
+        for index, lora in enumerate(loras):
+            try:
+                self._pipe.load_lora_weights(lora.path, adapter_name=f"lora_{index}", local_files_only=True)
+            except (AttributeError, ValueError, OSError, KeyError) as error:
+                raise SpecificationError(
+                    Fault(
+                        f"this LoRA cannot be put on {self.info.title}",
+                        where=lora.path,
+                        why=str(error).splitlines()[0],
+                        fix="give another file under `loras:`, or leave it out",
+                    )
+                ) from error
+        if not loras:
+            return
+        present = {name for names in self._pipe.get_list_adapters().values() for name in names}
+        for index, lora in enumerate(loras):
+            if f"lora_{index}" not in present:
+                raise SpecificationError(
+                    Fault(
+                        "none of the layers of this LoRA fits the model",
+                        where=lora.path,
+                        why="it was made for another model",
+                        fix="give another file under `loras:`, or leave it out",
+                    )
+                )
+        self._pipe.set_adapters([f"lora_{i}" for i in range(len(loras))], [lora.scale for lora in loras])
+
+
+def _as_frames(frames: Any) -> torch.Tensor:
+    """A pipeline's `.frames` with output_type "np", one clip (frames, height, width, 3), as (frames, 3, height, width)."""
+    import numpy as np
+
+    clip = np.asarray(frames[0], dtype=np.float32)
+    return torch.from_numpy(np.ascontiguousarray(clip.transpose(0, 3, 1, 2))).clamp(0, 1)
