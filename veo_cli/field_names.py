@@ -1,7 +1,7 @@
 """The names a prompt file may use: ours, those of other tools, and those that are not built yet.
 
-Ours mirror veo_cli.job.Job (a test holds them equal); this table exists apart from it so that reading a preset does
-not need pydantic.
+Ours mirror veo_cli.job.Job (a test holds them equal); this table exists apart from it so that reading a
+preset does not need pydantic.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
 
 TOP_LEVEL = (
     "model", "prompt", "negative_prompt", "width", "height", "num_frames", "fps", "num_inference_steps",
-    "guidance_scale", "guidance_scale_2", "guidance_schedule", "noise_schedule", "flow_shift", "seed", "output", "loras",
+    "guidance_scale", "guidance_scale_2", "guidance_schedule", "noise_schedule", "flow_shift", "seed", "output",
+    "loras",
 )  # fmt: skip
 
 # Words for other fields: resolution is width and height; duration becomes num_frames once the fps is known.
@@ -28,7 +29,9 @@ WORDS = ("resolution", "duration")
 FIELDS = frozenset(TOP_LEVEL) | {f"{group}.{name}" for group, names in GROUPS.items() for name in names}
 
 # Taken as written, whatever it looks like: `prompt: 2024` and `prompt: no` are texts.
-TEXT_FIELDS = frozenset({"model", "prompt", "negative_prompt", "output", "encode.bitrate", "preset"})
+TEXT_FIELDS = frozenset(
+    {"model", "prompt", "negative_prompt", "output", "encode.bitrate", "encode.chroma", "preset"}
+)
 
 OTHER_TOOLS = {
     "sample_steps": "num_inference_steps",

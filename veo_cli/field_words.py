@@ -28,7 +28,9 @@ RESOLUTIONS: dict[str, tuple[int, int]] = {
 }
 
 _PAIR = re.compile(r"([0-9]{1,6})\s*[x×X*]\s*([0-9]{1,6})")
-_DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?|\.[0-9]{1,9})\s*(ms|s|sec|secs|seconds?|m|min|minutes?)?")
+_DURATION = re.compile(
+    r"([0-9]{1,9}(?:\.[0-9]{1,9})?|\.[0-9]{1,9})\s*(ms|s|sec|secs|seconds?|m|min|minutes?)?"
+)
 _UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from json.decoder import scanstring  # the C scanner of the standard library
+from json.decoder import scanstring  # type: ignore[attr-defined]  # the C scanner; typeshed leaves it out
 
 from veo_cli.located import MAX_DEPTH, ListNode, MapNode, Node, Scalar, SyntaxFault
 
@@ -59,8 +59,10 @@ class _Reader:
         line, column = self._place(self._at)
         match = _LITERAL.match(self._text, self._at)
         if not match:
-            fix = 'use double quotes' if first == "'" else ""
-            raise self._fault(f"a value is missing before {first!r}" if first else "the file ends too early", fix)
+            fix = "use double quotes" if first == "'" else ""
+            raise self._fault(
+                f"a value is missing before {first!r}" if first else "the file ends too early", fix
+            )
         self._at = match.end()
         return Scalar(match.group(), True, line, column)
 
@@ -109,8 +111,11 @@ class _Reader:
         if key.text in entries:
             first = entries[key.text][0]
             raise SyntaxFault(
-                f"{key.text} is given twice", key.line, key.column,
-                why=f"first at line {first.line}, column {first.column}", fix="delete one of them",
+                f"{key.text} is given twice",
+                key.line,
+                key.column,
+                why=f"first at line {first.line}, column {first.column}",
+                fix="delete one of them",
             )
         if self._peek() != ":":
             raise self._fault("a colon is missing here")

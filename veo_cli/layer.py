@@ -1,11 +1,12 @@
 """One source of fields (a prompt file's mapping, a preset, the --set options) as flat, named values.
 
-Names are checked, other tools' names translated, sizes and durations in words turned into numbers. Types and ranges
-are not checked here but in resolve, by the Job itself.
+Names are checked, other tools' names translated, sizes and durations in words turned into numbers. Types
+and ranges are not checked here but in resolve, by the Job itself.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -121,7 +122,9 @@ class _Reader:
         if isinstance(value, MapNode):
             self.read_map(value, name)
         elif not (isinstance(value, Scalar) and value.value is None):
-            self._fault(value, f"{key.text} is a group of fields", fix=f"write {name}: {{{GROUPS[name][0]}: ...}}")
+            self._fault(
+                value, f"{key.text} is a group of fields", fix=f"write {name}: {{{GROUPS[name][0]}: ...}}"
+            )
 
     def _unknown(self, key: Scalar, written: str, group: str) -> None:
         if written in INSTEAD:
@@ -137,7 +140,9 @@ class _Reader:
             outer, leaf = guess.split(".")
             fix = f"did you mean {leaf} in the group {outer}, {outer}: {{{leaf}: ...}}?"
         if not guess:
-            known = ", ".join(sorted(GROUPS[group] if group else {*(n for n in FIELDS if "." not in n), *GROUPS}))
+            known = ", ".join(
+                sorted(GROUPS[group] if group else {*(n for n in FIELDS if "." not in n), *GROUPS})
+            )
             fix = f"the fields here are {known}"
         self._fault(key, f"unknown field {written}", fix=fix)
 
@@ -158,7 +163,12 @@ class _Reader:
             if rival == "encode.lossless" and self.layer.values.get(rival) is False and name != rival:
                 continue
             other, where = self._written[rival]
-            self._fault(node, f"{written} and {other} say the same thing", f"{other} is at {where}", "delete one of them")
+            self._fault(
+                node,
+                f"{written} and {other} say the same thing",
+                f"{other} is at {where}",
+                "delete one of them",
+            )
             return
         self._written[name] = (written, position)
         self.layer.values[name] = value
@@ -169,10 +179,8 @@ class _Reader:
         if isinstance(node, Scalar):
             if node.value is None:
                 return
-            try:
+            with contextlib.suppress(ValueError):
                 size = parse_resolution(node.text)
-            except ValueError:
-                pass
         elif isinstance(node, ListNode):
             pair = plain_value(node)
             if isinstance(pair, list) and len(pair) == 2 and all(type(side) is int for side in pair):
@@ -180,7 +188,9 @@ class _Reader:
         if size is None:
             shown = node.text if isinstance(node, Scalar) else plain_value(node)
             self._fault(
-                node, f"{written}: {shown!r} is not a resolution", fix=f"write 1280x720, or one of {', '.join(RESOLUTIONS)}"
+                node,
+                f"{written}: {shown!r} is not a resolution",
+                fix=f"write 1280x720, or one of {', '.join(RESOLUTIONS)}",
             )
             return
         self._set("width", written, node, size[0])
@@ -206,11 +216,17 @@ class _Reader:
             try:
                 return parse_duration(node.text)
             except ValueError:
-                self._fault(node, f"{written}: {node.text!r} is not a duration", fix="write 4s, 2.5s or 250ms")
+                self._fault(
+                    node, f"{written}: {node.text!r} is not a duration", fix="write 4s, 2.5s or 250ms"
+                )
                 return None
         value = node.value
         if isinstance(value, str) and not node.plain and not isinstance(core := _core(node), str):
-            self._fault(node, f"{written}: {node.text!r} is text, for it stands in quotes", fix=f"write {written}: {core}")
+            self._fault(
+                node,
+                f"{written}: {node.text!r} is text, for it stands in quotes",
+                fix=f"write {written}: {core}",
+            )
             return None
         return value
 
@@ -221,8 +237,14 @@ class _Reader:
         result: list[dict[str, Any]] = []
         for item in items:
             entry: Any = {"path": item.text} if isinstance(item, Scalar) and item.text else plain_value(item)
-            if not isinstance(entry, dict) or not set(entry) <= {"path", "scale"} or not isinstance(entry.get("path"), str):
-                self._fault(item, f"{written}: not a LoRA", fix="write loras: [{path: style.safetensors, scale: 0.8}]")
+            if (
+                not isinstance(entry, dict)
+                or not set(entry) <= {"path", "scale"}
+                or not isinstance(entry.get("path"), str)
+            ):
+                self._fault(
+                    item, f"{written}: not a LoRA", fix="write loras: [{path: style.safetensors, scale: 0.8}]"
+                )
                 return None
             result.append(entry)
         return result

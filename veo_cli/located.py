@@ -26,7 +26,7 @@ class Scalar:
     column: int
 
     @property
-    def value(self) -> None | bool | int | float | str:
+    def value(self) -> bool | int | float | str | None:
         return core_value(self.text) if self.plain else self.text
 
 
@@ -57,7 +57,7 @@ class SyntaxFault(Exception):
         self.what, self.line, self.column, self.why, self.fix = what, line, column, why, fix
 
 
-def core_value(text: str) -> None | bool | int | float | str:
+def core_value(text: str) -> bool | int | float | str | None:
     """A plain scalar by the YAML 1.2 core schema, except that a number with a leading zero stays text.
 
     (010 is 10 to YAML 1.2, 8 to YAML 1.1: so it is neither here, and an error where a number is asked.)

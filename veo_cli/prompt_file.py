@@ -1,10 +1,11 @@
 """Prompt files to JobSpecs: YAML, JSON, text with a prompt a line, stdin, globs and folders.
 
-A document is one job, or, with `prompts:` and `matrix:`, one for every combination: the entries of `prompts` in order
-and, within each, the matrix with its last field running fastest. The document's other fields are defaults of all of
-them. A field given by an entry of `prompts` is kept: that field of the matrix does not apply to that entry. A field of
-the matrix goes before the document's own. A list at the top of a file is read as `prompts:`. A field that is null is
-not set. A folder means its .yaml, .yml, .json and .txt files, in natural order, not those of folders within it.
+A document is one job, or, with `prompts:` and `matrix:`, one for every combination: the entries of
+`prompts` in order and, within each, the matrix with its last field running fastest. The document's other
+fields are defaults of all of them. A field given by an entry of `prompts` is kept: that field of the matrix
+does not apply to that entry. A field of the matrix goes before the document's own. A list at the top of a
+file is read as `prompts:`. A field that is null is not set. A folder means its .yaml, .yml, .json and .txt
+files, in natural order, not those of folders within it.
 """
 
 from __future__ import annotations
@@ -31,13 +32,28 @@ MAX_FILE_BYTES = 16 * 2**20
 MAX_JOBS_PER_DOCUMENT = 100_000
 SMALLEST = "prompt: a red striped lighthouse on a rocky coast"
 
-_NOT_PROMPTS = {".mp4", ".mov", ".mkv", ".webm", ".avi", ".gif", ".png", ".jpg", ".jpeg", ".safetensors", ".pt", ".zip"}
+_NOT_PROMPTS = {
+    ".mp4",
+    ".mov",
+    ".mkv",
+    ".webm",
+    ".avi",
+    ".gif",
+    ".png",
+    ".jpg",
+    ".jpeg",
+    ".safetensors",
+    ".pt",
+    ".zip",
+}
 _EXTRAS = ("preset", "prompts", "matrix")
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a job was written: `path` as given (or "stdin"), the document's number and the line it begins at, from 1."""
+    """Where a job was written: `path` as given (or "stdin"), the document's number and the line it begins
+    at, from 1.
+    """
 
     path: str
     document: int
@@ -51,9 +67,9 @@ class Source:
 class JobSpec:
     """One job as asked for, before presets, --set and the model's defaults.
 
-    fields: nested plain values under the names of Job, plus `duration` (seconds) where num_frames was given so.
-    positions: dotted field -> "file:line:column". faults: what is wrong with it; resolve_jobs reports them all at once.
-    A spec with faults and no fields stands for a file that could not be read.
+    fields: nested plain values under the names of Job, plus `duration` (seconds) where num_frames was given
+    so. positions: dotted field -> "file:line:column". faults: what is wrong with it; resolve_jobs reports
+    them all at once. A spec with faults and no fields stands for a file that could not be read.
     """
 
     fields: Mapping[str, Any]
@@ -82,7 +98,8 @@ class _File:
 def read_specs(sources: Sequence[str], *, stdin: TextIO | None = None) -> list[JobSpec]:
     """The jobs of all sources, in order; a file that is named twice is read once.
 
-    sources: paths, globs, folders, "-" for stdin. Raises nothing for what is wrong in them: see JobSpec.faults.
+    sources: paths, globs, folders, "-" for stdin. Raises nothing for what is wrong in them: see
+    JobSpec.faults.
     """
     specs: list[JobSpec] = []
     seen: set[str] = set()
@@ -107,15 +124,27 @@ def _expand(source: str) -> Iterator[str | Fault]:
     if source == "-" or path.is_file():
         yield source
     elif path.is_dir():
-        found = sorted((entry for entry in path.iterdir() if _is_prompt_file(entry)), key=lambda entry: natural(entry.name))
+        found = sorted(
+            (entry for entry in path.iterdir() if _is_prompt_file(entry)),
+            key=lambda entry: natural(entry.name),
+        )
         if not found:
-            yield Fault("no prompt files in this folder", source, f"looked for {', '.join(SUFFIXES)}", "name a file of it")
+            yield Fault(
+                "no prompt files in this folder",
+                source,
+                f"looked for {', '.join(SUFFIXES)}",
+                "name a file of it",
+            )
         yield from (str(entry) for entry in found)
     elif glob.has_magic(source):
         matches = sorted(glob.glob(source, recursive=True), key=natural)
         files = [match for match in matches if Path(match).is_file()]
         if not files:
-            yield Fault("no file matches", source, fix="check the pattern; a folder's name alone means all its prompt files")
+            yield Fault(
+                "no file matches",
+                source,
+                fix="check the pattern; a folder's name alone means all its prompt files",
+            )
         yield from files
     elif path.exists():
         yield source  # a FIFO, /dev/stdin, a process substitution
@@ -132,20 +161,29 @@ def _is_prompt_file(path: Path) -> bool:
 def natural(name: str) -> list[tuple[int, int, str]]:
     """A sort key in which `shot 9` comes before `shot 10`."""
     parts = re.findall(r"[0-9]+|[^0-9]+", name)
-    return [(0, int(part), "") if part.isdecimal() and part.isascii() else (1, 0, part.casefold()) for part in parts]
+    return [
+        (0, int(part), "") if part.isdecimal() and part.isascii() else (1, 0, part.casefold())
+        for part in parts
+    ]
 
 
 def _no_such_file(source: str) -> Fault:
     folder = Path(source).parent
     try:
-        names = [entry.name for entry in folder.iterdir() if entry.is_dir() or entry.suffix.lower() in SUFFIXES]
+        names = [
+            entry.name for entry in folder.iterdir() if entry.is_dir() or entry.suffix.lower() in SUFFIXES
+        ]
     except OSError:
         names = []
     near = difflib.get_close_matches(Path(source).name, names, 1, 0.6)
     if near:
         return Fault("no such file", source, fix=f"did you mean {folder / near[0]}?")
     if " " in source and not Path(source).suffix:
-        return Fault("no such file", source, fix="to render a text, write it into a file, or: echo 'TEXT' | veo render -")
+        return Fault(
+            "no such file",
+            source,
+            fix="to render a text, write it into a file, or: echo 'TEXT' | veo render -",
+        )
     return Fault("no such file", source, fix=f"the smallest one holds one line: {SMALLEST}")
 
 
@@ -162,7 +200,11 @@ def _read_path(path: str) -> list[JobSpec]:
     file = _File(path, Path(path).stem)
     suffix = Path(path).suffix.lower()
     if suffix in _NOT_PROMPTS:
-        return file.broken(Fault("not a prompt file", path, fix="a prompt file is YAML, JSON or text; for a clip: veo inspect"))
+        return file.broken(
+            Fault(
+                "not a prompt file", path, fix="a prompt file is YAML, JSON or text; for a clip: veo inspect"
+            )
+        )
     try:
         with open(path, "rb") as handle:
             data = handle.read(MAX_FILE_BYTES + 1)
@@ -173,7 +215,9 @@ def _read_path(path: str) -> list[JobSpec]:
 
 def _read_bytes(file: _File, data: bytes, suffix: str) -> list[JobSpec]:
     if len(data) > MAX_FILE_BYTES:
-        return file.broken(Fault(f"more than {MAX_FILE_BYTES // 2**20} MiB", file.path, "not a prompt file?", "split it"))
+        return file.broken(
+            Fault(f"more than {MAX_FILE_BYTES // 2**20} MiB", file.path, "not a prompt file?", "split it")
+        )
     text = decode(data, file.path)
     if isinstance(text, Fault):
         return file.broken(text)
@@ -182,7 +226,9 @@ def _read_bytes(file: _File, data: bytes, suffix: str) -> list[JobSpec]:
             return _read_lines(file, text) or file.broken(_empty(file, "a prompt on a line of its own"))
         documents = _read_documents(file, text, suffix)
     except SyntaxFault as error:
-        return file.broken(Fault(error.what, f"{file.path}:{error.line}:{error.column}", error.why, error.fix))
+        return file.broken(
+            Fault(error.what, f"{file.path}:{error.line}:{error.column}", error.why, error.fix)
+        )
     if not suffix and file.path == STDIN and len(documents) == 1 and isinstance(documents[0], Scalar):
         return _read_lines(file, text)
     for number, document in enumerate(documents, start=1):
@@ -203,7 +249,12 @@ def _read_documents(file: _File, text: str, suffix: str) -> list[Node | None]:
 
 
 def _empty(file: _File, smallest: str) -> Fault:
-    return Fault("the file is empty", f"{file.path}:1:1", "there is no prompt in it", f"the smallest valid file: {smallest}")
+    return Fault(
+        "the file is empty",
+        f"{file.path}:1:1",
+        "there is no prompt in it",
+        f"the smallest valid file: {smallest}",
+    )
 
 
 def _read_lines(file: _File, text: str) -> list[JobSpec]:
@@ -213,8 +264,12 @@ def _read_lines(file: _File, text: str) -> list[JobSpec]:
         if prompt and not prompt.startswith("#"):
             column = len(line) - len(line.lstrip()) + 1
             file.specs.append(
-                JobSpec({"prompt": prompt}, {"prompt": f"{file.path}:{number}:{column}"}, Source(file.path, number, number),
-                        file.stem)
+                JobSpec(
+                    {"prompt": prompt},
+                    {"prompt": f"{file.path}:{number}:{column}"},
+                    Source(file.path, number, number),
+                    file.stem,
+                )
             )
     return file.specs
 
@@ -223,10 +278,18 @@ def _read_document(file: _File, document: Node, number: int) -> None:
     """Append the jobs of one document to file.specs."""
     source = Source(file.path, number, document.line)
     if isinstance(document, ListNode):
-        document = MapNode(((Scalar("prompts", True, document.line, document.column), document),), document.line, document.column)
+        document = MapNode(
+            ((Scalar("prompts", True, document.line, document.column), document),),
+            document.line,
+            document.column,
+        )
     if isinstance(document, Scalar):
         fix = f"write prompt: {json.dumps(document.text[:60], ensure_ascii=False)}"
-        fault = Fault("a text instead of fields", file.place(document), fix=f"{fix}, or name the file .txt: one prompt a line")
+        fault = Fault(
+            "a text instead of fields",
+            file.place(document),
+            fix=f"{fix}, or name the file .txt: one prompt a line",
+        )
         file.specs.append(JobSpec({}, {}, source, file.stem, faults=(fault,)))
         return
     base = read_layer(document, file.place, _EXTRAS)
@@ -254,10 +317,12 @@ def _spec(
     merged = base
     for layer in (*point, entry):
         merged = layer.over(merged)
-    preset = next((layer.extras["preset"] for layer in (entry, *point, base) if "preset" in layer.extras), None)
+    preset = next(
+        (layer.extras["preset"] for layer in (entry, *point, base) if "preset" in layer.extras), None
+    )
     named = isinstance(preset, Scalar) and not (preset.plain and preset.value is None)
     renamed = dict.fromkeys(item for layer in (base, *point, entry) for item in layer.renamed)
-    warnings = ()
+    warnings: tuple[str, ...] = ()
     if renamed:
         pairs = ", ".join(f"{written} is {name} here" for written, name, _ in renamed)
         warnings = (f"{next(iter(renamed))[2]}: names of other tools, understood: {pairs}",)
@@ -280,7 +345,9 @@ def _entries(file: _File, base: Layer, faults: list[Fault]) -> list[Layer]:
     if node is None or (isinstance(node, Scalar) and node.value is None and node.plain):
         return [Layer()]
     if not isinstance(node, ListNode) or not node.items:
-        faults.append(Fault("prompts is a list", file.place(node), fix="write prompts: [first text, second text]"))
+        faults.append(
+            Fault("prompts is a list", file.place(node), fix="write prompts: [first text, second text]")
+        )
         return [Layer()]
     layers: list[Layer] = []
     for item in node.items:

@@ -1,4 +1,6 @@
-"""Bytes of a prompt file to text: UTF-8 with or without BOM, or an error that names the byte and what helps."""
+"""Bytes of a prompt file to text: UTF-8 with or without BOM, or an error that names the byte and what
+helps.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,13 @@ _BOMS = (
 )
 _HIGH_RUN = re.compile(rb"[\x80-\xff]+")
 # (Python codec, iconv's name); tried in this order.
-_EAST_ASIAN = (("gbk", "GBK"), ("shift_jis", "SHIFT_JIS"), ("big5", "BIG5"), ("euc_kr", "EUC-KR"), ("euc_jp", "EUC-JP"))
+_EAST_ASIAN = (
+    ("gbk", "GBK"),
+    ("shift_jis", "SHIFT_JIS"),
+    ("big5", "BIG5"),
+    ("euc_kr", "EUC-KR"),
+    ("euc_jp", "EUC-JP"),
+)
 
 
 def decode(data: bytes, path: str) -> str | Fault:
@@ -34,14 +42,17 @@ def decode(data: bytes, path: str) -> str | Fault:
         before = data[:offset]
         line_start = before.rfind(b"\n") + 1
         column = len(before[line_start:].decode("utf-8", "replace")) + 1
-        return _not_utf8(path, offset, before.count(b"\n") + 1, column, guess_encoding(data), data[offset : offset + 1])
+        return _not_utf8(
+            path, offset, before.count(b"\n") + 1, column, guess_encoding(data), data[offset : offset + 1]
+        )
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def guess_encoding(data: bytes) -> str:
     """iconv's name of the likeliest legacy encoding of a text that is not UTF-8; "" when none fits.
 
-    A guess: lone high bytes between ASCII letters are a Western or Cyrillic code page; runs of them East Asian pairs.
+    A guess: lone high bytes between ASCII letters are a Western or Cyrillic code page; runs of them East
+    Asian pairs.
     """
     runs = _HIGH_RUN.findall(data)
     lone = sum(len(run) == 1 for run in runs)
@@ -54,7 +65,7 @@ def guess_encoding(data: bytes) -> str:
         except UnicodeDecodeError:
             pass
         return "WINDOWS-1252"
-    cyrillic = sum(0xC0 <= byte for run in runs for byte in run)
+    cyrillic = sum(byte >= 0xC0 for run in runs for byte in run)
     high = sum(len(run) for run in runs)
     odd = sum(len(run) % 2 for run in runs)
     if odd * 3 > len(runs) and cyrillic * 10 >= high * 9:
@@ -72,7 +83,9 @@ def _not_utf8(path: str, offset: int, line: int, column: int, guess: str, bad: b
     stem, dot, suffix = path.rpartition(".")
     target = f"{stem}.utf8.{suffix}" if dot and "/" not in suffix else f"{path}.utf8"
     source = shlex.quote(path) if path != "stdin" else ""
-    command = f"iconv -f {guess or 'ENCODING'} -t UTF-8 {source}".rstrip() + (f" > {shlex.quote(target)}" if source else "")
+    command = f"iconv -f {guess or 'ENCODING'} -t UTF-8 {source}".rstrip() + (
+        f" > {shlex.quote(target)}" if source else ""
+    )
     return Fault(
         "the file is not UTF-8",
         f"{path}:{line}:{column}",

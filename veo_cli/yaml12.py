@@ -1,7 +1,7 @@
 """YAML 1.2 (core schema) to located values, through PyYAML's event parser.
 
-Only events are taken from PyYAML, so nothing in a file is ever constructed or run: tags are refused, aliases may
-repeat at most MAX_REPEATED nodes, nesting and size are bounded, duplicate keys are errors.
+Only events are taken from PyYAML, so nothing in a file is ever constructed or run: tags are refused,
+aliases may repeat at most MAX_REPEATED nodes, nesting and size are bounded, duplicate keys are errors.
 """
 
 from __future__ import annotations
@@ -29,8 +29,13 @@ def read_documents(text: str) -> list[Node | None]:
         before = text[: error.position]
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
         raise SyntaxFault(
-            "a character that YAML does not allow", line, column, why=f"control character U+{ord(error.character):04X}"
-            if isinstance(error.character, str) else error.reason, fix="delete it"
+            "a character that YAML does not allow",
+            line,
+            column,
+            why=f"control character U+{ord(error.character):04X}"
+            if isinstance(error.character, str)
+            else error.reason,
+            fix="delete it",
         ) from None
 
 
@@ -52,18 +57,24 @@ class _Composer:
     def _node(self, event: Any, depth: int) -> Node:
         line, column = event.start_mark.line + 1, event.start_mark.column + 1
         if isinstance(event, yaml.AliasEvent):
-            return self._alias(event.anchor, line, column)
+            return self._alias(str(event.anchor), line, column)
         if event.tag is not None and event.tag not in ("!", "tag:yaml.org,2002:str"):
             raise SyntaxFault(
-                f"the tag {_short_tag(event.tag)} is refused", line, column,
+                f"the tag {_short_tag(event.tag)} is refused",
+                line,
+                column,
                 why="prompt files hold plain values only; nothing in them is run",
                 fix="delete the tag, or put quotes around a text that begins with !",
             )
         self._count += 1
         if self._count > MAX_NODES:
-            raise SyntaxFault(f"more than {MAX_NODES:,} values in one file", line, column, fix="split the file")
+            raise SyntaxFault(
+                f"more than {MAX_NODES:,} values in one file", line, column, fix="split the file"
+            )
         if depth > MAX_DEPTH:
-            raise SyntaxFault(f"nested more than {MAX_DEPTH} deep", line, column, fix="prompt files need three levels")
+            raise SyntaxFault(
+                f"nested more than {MAX_DEPTH} deep", line, column, fix="prompt files need three levels"
+            )
         if event.anchor is not None:
             self._anchors[event.anchor] = None
         count_before = self._count + self._repeated
@@ -81,7 +92,10 @@ class _Composer:
     def _alias(self, name: str, line: int, column: int) -> Node:
         if name not in self._anchors:
             raise SyntaxFault(
-                f"*{name} refers to nothing", line, column, why=f"there is no &{name} above it",
+                f"*{name} refers to nothing",
+                line,
+                column,
+                why=f"there is no &{name} above it",
                 fix="put quotes around a text that begins with *",
             )
         anchored = self._anchors[name]
@@ -91,8 +105,11 @@ class _Composer:
         self._repeated += size
         if self._repeated > MAX_REPEATED:
             raise SyntaxFault(
-                f"the aliases of this file stand for more than {MAX_REPEATED:,} values", line, column,
-                why="a few lines would expand without bound", fix="write the values out, or use matrix:",
+                f"the aliases of this file stand for more than {MAX_REPEATED:,} values",
+                line,
+                column,
+                why="a few lines would expand without bound",
+                fix="write the values out, or use matrix:",
             )
         return node
 
@@ -108,13 +125,18 @@ class _Composer:
                 raise SyntaxFault("a field's name must be plain text", key.line, key.column)
             if key.text == "<<" and key.plain:
                 raise SyntaxFault(
-                    "the merge key << is not part of YAML 1.2", key.line, key.column,
+                    "the merge key << is not part of YAML 1.2",
+                    key.line,
+                    key.column,
                     fix="put what is shared into the document's own fields, or into a preset",
                 )
             if key.text in seen:
                 raise SyntaxFault(
-                    f"{key.text} is given twice", key.line, key.column,
-                    why=f"first at line {seen[key.text].line}, column {seen[key.text].column}", fix="delete one of them",
+                    f"{key.text} is given twice",
+                    key.line,
+                    key.column,
+                    why=f"first at line {seen[key.text].line}, column {seen[key.text].column}",
+                    fix="delete one of them",
                 )
             seen[key.text] = key
             yield key, self._node(next(self._events), depth + 1)

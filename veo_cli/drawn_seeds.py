@@ -1,0 +1,67 @@
+"""Seeds of jobs that name none: drawn once for an output folder, so that a killed run finds its own work
+again.
+
+A folder keeps 32 random bytes, drawn by the operating system, in `.veo/seed_salt`; a job's seed is a hash
+of them, of the job and of how many equal jobs came before it. So the same command makes the same clips, in
+another folder others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+from veo_cli import durable_file
+from veo_cli.journal import STATE_FOLDER
+
+SALT_FILE = "seed_salt"
+_SALT_BYTES = 32
+_SEED_BITS = 32  # short enough to read and type
+
+
+class DrawnSeeds:
+    """Reads the folder's salt, or draws one; `keep` says whether a new one is written (a plan writes
+    nothing).
+    """
+
+    def __init__(self, output_folder: Path, *, keep: bool) -> None:
+        self._path = output_folder / STATE_FOLDER / SALT_FILE
+        self._keep = keep
+        self._salt: bytes | None = None
+        self._uses: dict[str, int] = {}
+
+    def seed_of(self, identity: str) -> int:
+        """A seed in [0, 2^32) for a job whose other settings are `identity`; equal jobs get different ones."""
+        if self._salt is None:
+            self._salt = self._read_or_draw()
+        number = self._uses.get(identity, 0)
+        self._uses[identity] = number + 1
+        digest = hashlib.sha256(self._salt + number.to_bytes(8, "little") + identity.encode()).digest()
+        return int.from_bytes(digest[: _SEED_BITS // 8], "little")
+
+    def _read_or_draw(self) -> bytes:
+        salt = self._read()
+        if salt is not None:
+            return salt
+        salt = os.urandom(_SALT_BYTES)
+        if not self._keep:
+            return salt
+        own = self._path.with_name(f"{SALT_FILE}.{os.getpid()}")
+        durable_file.replace(own, salt)
+        try:
+            os.link(own, self._path)  # fails if another run was quicker: then its salt is the folder's
+        except FileExistsError:
+            return self._read() or salt
+        except OSError:
+            durable_file.replace(self._path, salt)  # a file system without hard links
+        finally:
+            own.unlink(missing_ok=True)
+        return salt
+
+    def _read(self) -> bytes | None:
+        try:
+            salt = self._path.read_bytes()
+        except OSError:
+            return None
+        return salt if len(salt) == _SALT_BYTES else None

@@ -1,0 +1,627 @@
+"""JobSpecs to Jobs: presets, --set and the model's own defaults laid over each other, checked, named and
+hashed.
+
+Order of precedence: --set, the prompt file, the preset (--preset, else the file's `preset:`), the model's
+defaults, veo's. Every fault of every file is reported at once, and two jobs with one name are a fault,
+before anything loads.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from veo_cli import yaml12
+from veo_cli.drawn_seeds import DrawnSeeds
+from veo_cli.errors import Fault, ModelMissing, SpecificationError
+from veo_cli.field_names import FIELDS, TEXT_FIELDS
+from veo_cli.field_types import FieldError, checked
+from veo_cli.job import EncodeSettings, Job
+from veo_cli.layer import Layer, flattened, nested, read_layer
+from veo_cli.located import MapNode, Node, Scalar, SyntaxFault
+from veo_cli.models.model_info import ModelInfo
+from veo_cli.naming import DEFAULT_TEMPLATE, ID_DIGITS, NameTemplate, output_template
+from veo_cli.presets import Preset, load_preset
+from veo_cli.prompt_file import SMALLEST, STDIN, JobSpec
+from veo_cli.sampler_size import sampler_size
+
+DEFAULT_MODEL = "veo-mini"
+
+_LAST_LATIN = "\u024f"
+
+# For models whose folder says nothing: the commonest values of open text-to-video models.
+_FALLBACK: dict[str, Any] = {
+    "model": DEFAULT_MODEL,
+    "width": 832,
+    "height": 480,
+    "num_frames": 33,
+    "fps": 16.0,
+    "num_inference_steps": 50,
+    "guidance_scale": 5.0,
+}
+
+
+@dataclass(frozen=True)
+class ResolvedJob:
+    """A job ready to run.
+
+    provenance: dotted field -> "set", "file:line:column", "preset:NAME" or a preset's path, "model",
+    "default", "derived". notes: what a person should hear once, on stderr and in the sidecar (the spec's
+    own warnings not among them).
+    """
+
+    job: Job
+    job_id: str
+    output_path: Path
+    provenance: Mapping[str, str]
+    notes: tuple[str, ...]
+    spec: JobSpec
+    model: ModelInfo
+
+    def on_leaner_memory(self) -> ResolvedJob:
+        """The same job (and job_id) with the weights moved to the device group by group."""
+        memory = self.job.memory.model_copy(update={"offload": "group"})
+        return replace(self, job=self.job.model_copy(update={"memory": memory}))
+
+
+def resolve_jobs(
+    specs: Sequence[JobSpec],
+    *,
+    preset: str | None = None,
+    settings: Sequence[str] = (),
+    output: Path | None = None,
+    name_template: str | None = None,
+    describe: Callable[[str], ModelInfo],
+    keep_seeds: bool = False,
+) -> list[ResolvedJob]:
+    """One ResolvedJob for each spec, in order.
+
+    settings: --set texts, "encode.crf=20"; of two for one field the later counts. output: the output folder
+    (None: the current one). describe: a model's name to what is known of it, called once a name.
+    keep_seeds: write the folder's seed salt if a seed is drawn (render does, plan does not). Raises
+    SpecificationError with all faults, or ModelMissing when that is all that is wrong.
+    """
+    resolver = _Resolver(preset, settings, output, name_template, describe, keep_seeds)
+    jobs = [resolver.job(spec) for spec in specs]
+    resolver.check_unique([job for job in jobs if job is not None])
+    if not specs:
+        resolver.faults[Fault("no prompt files", fix="name one, or - for stdin")] = None
+    resolver.raise_faults()
+    return [job for job in jobs if job is not None]
+
+
+class _Resolver:
+    def __init__(
+        self,
+        preset: str | None,
+        settings: Sequence[str],
+        output: Path | None,
+        name_template: str | None,
+        describe: Callable[[str], ModelInfo],
+        keep_seeds: bool,
+    ) -> None:
+        self.faults: dict[Fault, None] = {}  # in order, each once
+        self._missing: dict[str, ModelMissing] = {}
+        self._models: dict[str, ModelInfo] = {}
+        self._describe = describe
+        self._folder = output or Path()
+        if self._folder.suffix.lower() == ".mp4":
+            fix = f"--output {self._folder.parent} --set output={self._folder.name}"
+            self.add(Fault("the output folder's name ends in .mp4", "--output", fix=fix))
+        self._seeds = DrawnSeeds(self._folder, keep=keep_seeds)
+        self._preset_option = preset
+        self._settings = self._read_settings(settings)
+        self._template = self._name_template(name_template or DEFAULT_TEMPLATE, "--name")
+        self._templates: dict[str, NameTemplate | None] = {}
+        self._presets: dict[tuple[str, str], Layer | None] = {}
+
+    def raise_faults(self) -> None:
+        if self.faults:
+            raise SpecificationError([*self.faults, *(error.fault for error in self._missing.values())])
+        for error in self._missing.values():
+            raise error
+
+    def check_unique(self, jobs: Sequence[ResolvedJob]) -> None:
+        by_path: dict[str, ResolvedJob] = {}
+        by_id: dict[str, ResolvedJob] = {}
+        for job in jobs:
+            path = os.path.abspath(job.output_path)
+            twin = by_id.setdefault(job.job_id, job)
+            rival = by_path.setdefault(path, job)
+            if twin is not job:
+                what = f"the same job is at {twin.spec.positions.get('prompt', twin.spec.source)}"
+                self.add(
+                    Fault(
+                        what,
+                        _place(job.spec, "prompt"),
+                        fix="delete one of them, or give them different seeds",
+                    )
+                )
+            elif rival is not job:
+                other = rival.spec.positions.get("prompt", rival.spec.source)
+                fix = "put {seed} or {id} into the name, or leave it to veo"
+                self.add(
+                    Fault(
+                        f"two jobs would write {job.output_path}",
+                        _place(job.spec, "output"),
+                        f"the other is at {other}",
+                        fix,
+                    )
+                )
+
+    def job(self, spec: JobSpec) -> ResolvedJob | None:
+        """The resolved job, or None when something is wrong with it (then there are faults)."""
+        for fault in spec.faults:
+            self.add(fault)
+        if spec.faults and not spec.fields:
+            return None
+        draft = _Draft(self, spec, self._merged(spec))
+        model = self._model(str(draft.values.get("model", DEFAULT_MODEL)))
+        if model is None:
+            return None
+        draft.complete(model)
+        if draft.wrong:
+            return None
+        job, drawn = draft.build(model, self._seeds)
+        if job is None:
+            return None
+        job_id = job.job_id(model.fingerprint)
+        path = self._output_path(spec, job, job_id)
+        if drawn:
+            draft.notes.append(
+                "a seed was drawn, once for this output folder: the same command makes the same clip again, "
+                "--set seed=NUMBER another"
+            )
+        return ResolvedJob(
+            job, job_id, path, draft.provenance(job), tuple(dict.fromkeys(draft.notes)), spec, model
+        )
+
+    def add(self, fault: Fault) -> None:
+        self.faults[fault] = None
+
+    # -- the layers ----------------------------------------------------------------------------------------
+
+    def _merged(self, spec: JobSpec) -> Layer:
+        own = Layer(flattened(dict(spec.fields)), dict(spec.positions))
+        preset = self._preset(spec)
+        merged = own.over(preset) if preset is not None else own
+        return self._settings.over(merged)
+
+    def _preset(self, spec: JobSpec) -> Layer | None:
+        if self._preset_option is not None:
+            return self._load_preset(self._preset_option, "--preset")
+        if spec.preset is None:
+            return None
+        name = spec.preset
+        if "/" in name or name.endswith((".yaml", ".yml")):
+            beside = Path(spec.source.path).parent / Path(name).expanduser()
+            name = str(beside) if spec.source.path != STDIN and beside.is_file() else name
+        return self._load_preset(name, spec.preset_position)
+
+    def _load_preset(self, name: str, where: str) -> Layer | None:
+        key = (name, where)
+        if key not in self._presets:
+            self._presets[key] = None
+            try:
+                preset: Preset = load_preset(name)
+            except SpecificationError as error:
+                for fault in error.faults:
+                    self.add(fault if fault.where else replace(fault, where=where))
+            else:
+                self._presets[key] = Layer(flattened(dict(preset.fields)), dict(preset.origins))
+        return self._presets[key]
+
+    def _read_settings(self, settings: Sequence[str]) -> Layer:
+        merged = Layer()
+        for setting in settings:
+            name, equals, text = setting.partition("=")
+            name = name.strip()
+            where = f"--set {setting if len(setting) <= 60 else setting[:57] + '...'}"
+            if not equals or not name:
+                self.add(Fault("a setting is FIELD=VALUE", where, fix="write --set seed=7"))
+                continue
+            try:
+                value = _setting_value(name, text)
+            except SyntaxFault as error:
+                self.add(Fault(error.what, where, error.why, error.fix))
+                continue
+            layer = read_layer(_wrapped(name, value), lambda node, where=where: where)  # type: ignore[misc]
+            for fault in layer.faults:
+                self.add(fault)
+            for written, known, _ in layer.renamed:
+                self.add(Fault(f"{written} is {known} here", where, fix=f"write --set {known}={text}"))
+            merged = layer.over(merged)
+        return merged
+
+    def _model(self, name: str) -> ModelInfo | None:
+        if name not in self._models and name not in self._missing:
+            try:
+                self._models[name] = self._describe(name)
+            except ModelMissing as error:
+                self._missing[name] = error
+        return self._models.get(name)
+
+    # -- names ---------------------------------------------------------------------------------------------
+
+    def _name_template(self, template: str, where: str) -> NameTemplate | None:
+        try:
+            return NameTemplate(template)
+        except ValueError as error:
+            self.add(Fault(f"{template!r} cannot name clips", where, str(error)))
+            return None
+
+    def _output_path(self, spec: JobSpec, job: Job, job_id: str) -> Path:
+        values: dict[str, int | float | str] = {
+            "seed": job.seed, "id": job_id[:ID_DIGITS], "job_id": job_id, "model": job.model,
+            "width": job.width, "height": job.height, "fps": job.fps, "num_frames": job.num_frames,
+            "steps": job.num_inference_steps, "guidance": job.guidance_scale,
+        }  # fmt: skip
+        template = self._template
+        if job.output is not None:
+            if "{" not in job.output and not job.output.endswith("/"):
+                return self._literal_output(spec, job.output)
+            if job.output not in self._templates:
+                self._templates[job.output] = self._explicit_template(spec, job.output)
+            template = self._templates[job.output]
+        if template is None:
+            return self._folder / f"{job_id}.mp4"
+        return self._folder / template.path(values, job.prompt, spec.stem)
+
+    def _literal_output(self, spec: JobSpec, output: str) -> Path:
+        """`output:` without fields: any path the file system takes; absolute, or under the output folder."""
+        try:
+            path = Path(output_template(output)).expanduser()
+        except ValueError as error:
+            self.add(
+                Fault(
+                    f"output: {output}", _place(spec, "output"), str(error), "write a name that ends in .mp4"
+                )
+            )
+            return Path(output)
+        if "\0" in output or any(len(part.encode()) > 250 for part in path.parts):
+            self.add(
+                Fault("output is not a file's path", _place(spec, "output"), "too long, or with a NUL in it")
+            )
+        return self._folder / path
+
+    def _explicit_template(self, spec: JobSpec, output: str) -> NameTemplate | None:
+        try:
+            return NameTemplate(
+                output_template(str(Path(output).expanduser()) + ("/" if output.endswith("/") else ""))
+            )
+        except ValueError as error:
+            self.add(Fault(f"output: {output!r} cannot name clips", _place(spec, "output"), str(error)))
+            return None
+
+
+class _Draft:
+    """The values of one job on their way to a Job. `wrong` is set when a fault was reported."""
+
+    def __init__(self, resolver: _Resolver, spec: JobSpec, layer: Layer) -> None:
+        self._resolver = resolver
+        self._spec = spec
+        self._positions = dict(layer.positions)
+        self._derived: set[str] = set()
+        self._from_model: set[str] = set()
+        self.values: dict[str, Any] = {}
+        self.notes: list[str] = []
+        self.wrong = bool(spec.faults)
+        for name, value in layer.values.items():
+            if name == "duration":
+                self.values[name] = value
+                continue
+            try:
+                self.values[name] = checked(name, value)
+            except FieldError as error:
+                self.fault(error.what, name, error.why, error.fix)
+        self._broken = set(layer.values) - set(self.values)
+
+    def fault(self, what: str, name: str, why: str = "", fix: str = "") -> None:
+        self.wrong = True
+        self._resolver.add(Fault(what, self.place(name), why, fix))
+
+    def place(self, name: str) -> str:
+        return self._positions.get(name) or str(self._spec.source)
+
+    def complete(self, model: ModelInfo) -> None:
+        """Fill in the model's defaults, derive what follows, and check what depends on the model."""
+        self._lay_under(flattened(dict(model.defaults)), model)
+        self._lay_under(_FALLBACK, None)
+        if "prompt" not in self.values and "prompt" not in self._broken:
+            self.fault("no prompt", "prompt", fix=f"write {SMALLEST}")
+        if "duration" in self.values and "fps" not in self._broken:
+            self._frames_of_duration(model)
+        self._check_frames("num_frames", model)
+        self._derive_sampler(model)
+        self._check_guidance(model)
+        self._check_encode()
+        self._check_loras()
+        if model.prompt_language_hint and any(
+            char.isalpha() and char > _LAST_LATIN for char in str(self.values.get("prompt", ""))
+        ):
+            self.notes.append(
+                f"{model.title}: {model.prompt_language_hint}; the prompt has letters of other scripts"
+            )
+
+    def _lay_under(self, defaults: Mapping[str, Any], model: ModelInfo | None) -> None:
+        taken = Layer(dict.fromkeys([*self.values, *self._broken]), {})
+        for name in taken.over(Layer(dict(defaults))).values:
+            if name not in taken.values and name in FIELDS and defaults[name] is not None:
+                self.values[name] = checked(name, defaults[name])
+                if model is not None:
+                    self._from_model.add(name)
+
+    def _from_preset(self, name: str) -> bool:
+        position = self._positions.get(name, "")
+        return (
+            bool(position) and not position.startswith("--set") and position != self._spec.positions.get(name)
+        )
+
+    # -- frames --------------------------------------------------------------------------------------------
+
+    def _frames_of_duration(self, model: ModelInfo) -> None:
+        seconds, fps = self.values.pop("duration"), self.values["fps"]
+        wanted = seconds * fps
+        if seconds <= 0:
+            self._broken.add("num_frames")
+            self.fault("duration must be more than 0", "duration", fix="write duration: 2s")
+            return
+        step = model.frame_step
+        count = max(1, step * math.floor((wanted - 1) / step + 0.5) + 1)
+        self._positions["num_frames"] = self.place("duration")
+        self._derived.add("num_frames")
+        if count > model.max_num_frames:
+            self._broken.add("num_frames")
+            longest = model.max_num_frames / fps
+            self.fault(
+                f"duration {seconds:g} s at {fps:g} fps is {count} frames; "
+                f"{model.title} makes at most {model.max_num_frames}",
+                "duration",
+                fix=f"write duration: {math.floor(longest * 100) / 100:g}s, or lower the fps",
+            )
+            return
+        self.values["num_frames"] = count
+        if abs(count - wanted) > 1e-6:
+            rule = f"; num_frames is {step}n+1" if step > 1 else ""
+            self.notes.append(
+                f"duration {seconds:g} s at {fps:g} fps is {wanted:g} frames; "
+                f"{count} are made ({count / fps:.3f} s{rule})"
+            )
+
+    def _check_frames(self, name: str, model: ModelInfo) -> None:
+        count = self.values.get(name)
+        if not isinstance(count, int) or name in self._broken:
+            return
+        step = model.frame_step
+        if count > model.max_num_frames:
+            fix = f"write {name}: {model.max_num_frames} or less"
+            self._broken.add(name)
+            self.fault(
+                f"{name} is {count}; {model.title} makes at most {model.max_num_frames}", name, fix=fix
+            )
+        elif (count - 1) % step:
+            lower = (count - 1) // step * step + 1
+            nearest = f"{lower}" if lower + step > model.max_num_frames else f"{lower} or {lower + step}"
+            self._broken.add(name)
+            self.fault(
+                f"{name} is {count}; {model.title} makes {step}n+1 frames",
+                name,
+                fix=f"write {name}: {nearest}",
+            )
+
+    # -- the sampler's side --------------------------------------------------------------------------------
+
+    def _derive_sampler(self, model: ModelInfo) -> None:
+        for name in ("num_frames", "fps"):
+            own = f"sampler.{name}"
+            if name in self._broken or own in self._broken:
+                continue
+            if own not in self.values:
+                self.values[own] = self.values[name]
+                self._derived.add(own)
+            elif self.values[own] != self.values[name]:
+                why = "the rest would be frame interpolation, which is not built yet"
+                fix = f"delete it, or write {name}: {self.values[own]:g}"
+                self.fault(
+                    f"{own} is {self.values[own]:g} and {name} is {self.values[name]:g}", own, why, fix
+                )
+        if {"width", "height", "sampler.width", "sampler.height"} & self._broken:
+            return
+        width, height = self.values["width"], self.values["height"]
+        made = sampler_size(model, width, height)
+        for own, side in zip(("sampler.width", "sampler.height"), made, strict=True):
+            if own not in self.values:
+                self.values[own] = side
+                self._derived.add(own)
+        made = self.values["sampler.width"], self.values["sampler.height"]
+        if self._check_made_size(model, made) and made != (width, height):
+            self.notes.append(_fit_note(model, made, (width, height), self._fit()))
+        by_size = model.extra.get("flow_shift_by_size", {})
+        if "flow_shift" in self._from_model and made in by_size:
+            self.values["flow_shift"] = float(by_size[made])
+        native_fps = model.defaults.get("fps")
+        if (
+            native_fps
+            and "fps" in self.values
+            and self.values["fps"] != native_fps
+            and self.values.get("num_frames") != 1
+        ):
+            pace = self.values["fps"] / float(native_fps)
+            self.notes.append(
+                f"{model.title} makes motion for {native_fps:g} frames a second: "
+                f"at {self.values['fps']:g} it plays {pace:.2g} times as fast"
+            )
+
+    def _fit(self) -> str:
+        return str(self.values.get("upscale.fit", "crop"))
+
+    def _check_made_size(self, model: ModelInfo, made: tuple[int, int]) -> bool:
+        multiple = max(1, model.size_multiple)
+        name = "sampler.width" if "sampler.width" in self._positions else "sampler.height"
+        if model.sizes and made not in model.sizes:
+            sizes = ", ".join(f"{width}x{height}" for width, height in model.sizes)
+            self.fault(
+                f"{model.title} cannot generate {made[0]}x{made[1]}",
+                name,
+                f"it makes {sizes}",
+                "leave sampler.width and height out",
+            )
+        elif not model.sizes and (made[0] % multiple or made[1] % multiple):
+            near = " and ".join(f"{max(1, round(side / multiple)) * multiple}" for side in made)
+            self.fault(
+                f"{model.title} cannot generate {made[0]}x{made[1]}",
+                name,
+                f"width and height are multiples of {multiple}",
+                f"write {near}, or leave sampler.width and height out",
+            )
+        else:
+            return True
+        return False
+
+    # -- the rest ------------------------------------------------------------------------------------------
+
+    def _check_guidance(self, model: ModelInfo) -> None:
+        if "guidance_scale_2" in self.values and not model.two_experts:
+            self.fault(
+                f"guidance_scale_2 is for models with two experts; {model.title} has one",
+                "guidance_scale_2",
+                fix="delete it",
+            )
+        schedule = self.values.get("guidance_schedule")
+        interval = getattr(schedule, "interval", None)
+        if interval is not None and interval[0] >= interval[1]:
+            self.fault(
+                f"guidance_schedule: the interval {list(interval)} is empty",
+                "guidance_schedule",
+                fix="write {interval: [0.2, 0.8]}: the first number is the smaller",
+            )
+        scale = self.values.get("guidance_scale")
+        if (
+            scale is not None
+            and scale <= 1
+            and self.values.get("negative_prompt")
+            and "guidance_scale_2" not in self.values
+        ):
+            self.notes.append("guidance_scale is at most 1, so negative_prompt has no effect")
+
+    def _check_encode(self) -> None:
+        from veo_cli.stages.video_encode import setting_faults, size_faults
+
+        encode = nested({name: value for name, value in self.values.items() if name.startswith("encode.")})
+        settings = EncodeSettings(**encode.get("encode", {}))
+        faults = setting_faults(settings)
+        if not {"width", "height"} & self._broken:
+            faults += size_faults(settings, self.values["width"], self.values["height"])
+        for fault in faults:
+            self.fault(fault.what, fault.where, fault.why, fault.fix)
+
+    def _check_loras(self) -> None:
+        loras = self.values.get("loras", ())
+        found = []
+        for lora in loras:
+            beside = Path(self._spec.source.path).parent / Path(lora.path).expanduser()
+            path = next((path for path in (beside, Path(lora.path).expanduser()) if path.exists()), None)
+            if path is None:
+                self.fault(
+                    f"no LoRA at {lora.path}",
+                    "loras",
+                    fix="write its path, from the prompt file's folder or absolute",
+                )
+            else:
+                found.append(lora.model_copy(update={"path": str(path)}))
+        if loras:
+            self.values["loras"] = tuple(found)
+
+    def build(self, model: ModelInfo, seeds: DrawnSeeds) -> tuple[Job | None, bool]:
+        """The Job, and whether its seed was drawn."""
+        drawn = "seed" not in self.values
+        values = {**self.values, "seed": 0} if drawn else self.values
+        try:
+            job = Job(**nested(values))
+        except ValidationError as error:
+            for item in error.errors():
+                name = ".".join(str(part) for part in item["loc"])
+                self.fault(f"{name}: {item['msg']}", name)
+            return None, drawn
+        if model.family == "generic":
+            job = self._left_to_pipeline(job, model)
+        if self.wrong:
+            return None, drawn
+        if drawn:
+            identity = json.dumps([job.identity(), model.fingerprint], sort_keys=True)
+            job = job.model_copy(update={"seed": seeds.seed_of(identity)})
+        return job, drawn
+
+    def _left_to_pipeline(self, job: Job, model: ModelInfo) -> Job:
+        """A preset must not break a model: what of it a diffusers pipeline decides by itself is dropped,
+        and said.
+        """
+        from veo_cli.models.generic_settings import unsupported_settings
+
+        for fault in unsupported_settings(job):
+            if self._from_preset(fault.where):
+                value = self.values.pop(fault.where)
+                self._positions.pop(fault.where)
+                self.notes.append(
+                    f"{fault.where}: {value} of the preset is left out; {model.title} samples by itself"
+                )
+            else:
+                self.fault(fault.what, fault.where, fault.why, fault.fix)
+        return Job(**nested({**self.values, "seed": job.seed}))
+
+    def provenance(self, job: Job) -> dict[str, str]:
+        result = {}
+        for name in flattened(job.model_dump()):
+            position = self._positions.get(name)
+            if name in self._from_model:
+                result[name] = "model"
+            elif name in self._derived:
+                result[name] = "derived"
+            elif position is not None:
+                result[name] = "set" if position.startswith("--set") else position
+            elif name == "seed":
+                result[name] = "derived"
+            else:
+                result[name] = "default"
+        return result
+
+
+def _place(spec: JobSpec, name: str) -> str:
+    return spec.positions.get(name) or spec.positions.get("prompt") or str(spec.source)
+
+
+def _setting_value(name: str, text: str) -> Node:
+    if name in TEXT_FIELDS:
+        return Scalar(text, True, 1, 1)
+    documents = yaml12.read_documents(text)
+    node = documents[0] if documents else None
+    return node if node is not None else Scalar("", True, 1, 1)
+
+
+def _wrapped(name: str, value: Node) -> MapNode:
+    return MapNode(((Scalar(name, True, 1, 1), value),), 1, 1)
+
+
+def _fit_note(model: ModelInfo, made: tuple[int, int], wanted: tuple[int, int], fit: str) -> str:
+    """Says plainly that the delivered pixels are not those that the model makes."""
+    text = f"{model.title} generates {made[0]}x{made[1]}; "
+    text += f"each frame is fitted to {wanted[0]}x{wanted[1]} by Lanczos-3"
+    if fit != "stretch":
+        scale = (max if fit == "crop" else min)(wanted[0] / made[0], wanted[1] / made[1])
+    else:
+        scale = math.sqrt(wanted[0] * wanted[1] / (made[0] * made[1]))
+    lost = [1 - side / (own * scale) for side, own in zip(wanted, made, strict=True)]
+    if fit == "crop" and max(lost) > 0.005:
+        text += f", {max(lost):.0%} of the {'width' if lost[0] > lost[1] else 'height'} cropped away"
+    elif fit == "pad" and min(lost) < -0.005:
+        text += ", with black bars"
+    if scale > 1.02:
+        text += f" ({scale:.1f} times as large, no sharper)"
+    return text
