@@ -32,7 +32,7 @@ class DrawnSeeds:
         self._uses: dict[str, int] = {}
 
     def seed_of(self, identity: str) -> int:
-        """A seed in [0, 2^32) for a job whose other settings are `identity`; equal jobs get different ones."""
+        """A seed in [0, 2^32) for a job whose other settings are `identity`; equal jobs get others."""
         if self._salt is None:
             self._salt = self._read_or_draw()
         number = self._uses.get(identity, 0)

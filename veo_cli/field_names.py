@@ -19,8 +19,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
 
 TOP_LEVEL = (
     "model", "prompt", "negative_prompt", "width", "height", "num_frames", "fps", "num_inference_steps",
-    "guidance_scale", "guidance_scale_2", "guidance_schedule", "noise_schedule", "flow_shift", "seed", "output",
-    "loras",
+    "guidance_scale", "guidance_scale_2", "guidance_schedule", "noise_schedule", "flow_shift", "seed",
+    "output", "loras",
 )  # fmt: skip
 
 # Words for other fields: resolution is width and height; duration becomes num_frames once the fps is known.
