@@ -149,7 +149,9 @@ def _resolve(
     name: str | None,
     *,
     download: bool = False,
+    keep_seeds: bool = False,
 ) -> list[ResolvedJob]:
+    """The jobs of the files; what is to be known about them is said once. keep_seeds: a run will follow."""
     from functools import partial
 
     from veo_cli import model_report
@@ -159,14 +161,18 @@ def _resolve(
     specs = read_specs(files, stdin=sys.stdin)
     for warning in dict.fromkeys(warning for spec in specs for warning in spec.warnings):
         terminal.warning(warning)
-    return resolve_jobs(
+    resolved = resolve_jobs(
         specs,
         preset=preset,
         settings=settings or (),
         output=output,
         name_template=name,
         describe=partial(model_report.describe, terminal, download=download),
+        keep_seeds=keep_seeds,
     )
+    for note in dict.fromkeys(note for entry in resolved for note in entry.notes):
+        terminal.note(note)
+    return resolved
 
 
 @app.command()
@@ -259,7 +265,9 @@ def render(
     from veo_cli.deadline import parse_deadline
 
     until = parse_deadline(deadline, datetime.now()) if deadline else None
-    resolved = _resolve(terminal, files, preset, set_, output, name, download=download)
+    resolved = _resolve(
+        terminal, files, preset, set_, output, name, download=download, keep_seeds=not dry_run
+    )
     folder = output or Path()
     if dry_run:
         _show_plan(terminal, resolved, folder)
@@ -621,16 +629,29 @@ def stats(
 
 
 def _show_plan(terminal: Terminal, resolved: list[ResolvedJob], folder: Path) -> None:
-    rows = [
-        [
-            str(entry.output_path),
-            f"{entry.job.width}x{entry.job.height}",
-            str(entry.job.num_frames),
-            str(entry.job.num_inference_steps),
-        ]
-        for entry in resolved
-    ]
-    terminal.table(["CLIP", "SIZE", "FRAMES", "STEPS"], rows)
+    from veo_cli.plan import details, plan
+
+    planned = plan(resolved, folder)
+    if terminal.json:
+        for item in planned.as_json():
+            terminal.result_json(item)
+        return
+    if terminal.verbosity < 1:
+        terminal.table(*planned.table())
+    for row, entry in zip(planned.jobs, resolved, strict=True):
+        if terminal.verbosity >= 1:
+            shown = details(entry)
+            terminal.result(f"{row.output}: {row.state}")
+            terminal.table(["FIELD", "VALUE", "FROM"], [list(field) for field in shown.fields])
+            terminal.table(
+                ["STEP", "SIGMA", "GUIDANCE", "EXPERT"],
+                [
+                    [str(step), f"{sigma:.4f}", f"{scale:.3f}", str(expert)]
+                    for step, sigma, scale, expert in shown.steps
+                ],
+            )
+    for line in planned.summary():
+        terminal.note(line)
 
 
 def _existing_folder(folder: Path) -> Path:

@@ -155,7 +155,7 @@ def details(resolved: ResolvedJob) -> Details:
 
 
 def state_of(resolved: ResolvedJob, output_folder: Path) -> JobState:
-    """How far a job has come, from its sidecar and its state folder; neither is opened further than needed."""
+    """How far a job has come, from its sidecar and its state folder; nothing heavy is read."""
     if resolved.output_path.is_file() and _sidecar_job_id(resolved.output_path) == resolved.job_id:
         return "done"
     folder = output_folder / STATE_FOLDER / resolved.job_id
