@@ -83,9 +83,11 @@ def _stars(stage: Stage, picture: Tensor, x: Tensor, y: Tensor) -> None:
         hash_2 = _cell_hash(cell_x + 31.7, cell_y, bias)
         hash_3 = _cell_hash(cell_x, cell_y + 17.3, bias)
         dx, dy = field_x - cell_x - 0.2 - 0.6 * hash_1, field_y - cell_y - 0.2 - 0.6 * hash_2
-        size = 0.05 + 0.07 * hash_3**2
+        size = 0.045 + 0.06 * hash_3**2
         star = (
-            torch.exp(-(dx * dx + dy * dy) / (size * size)) * (0.35 + 0.65 * hash_3) * (hash_1 + hash_2 > 0.7)
+            torch.exp(-(dx * dx + dy * dy) / (size * size))
+            * (0.35 + 0.65 * hash_3)
+            * (hash_1 + hash_2 > 0.85)
         )
         light = field.sample_mask(x, y, star) * above * fade
         shine(
@@ -115,10 +117,7 @@ def _clouds(stage: Stage, picture: Tensor) -> None:
         sizes = stage.draws("clouds/size", 0.055, 0.12, count)
         flat = stage.draw("clouds/flat", 0.45, 0.9)
         for k in range(count):
-            if k:
-                sizes_k = sizes[k] * (amount * count > k)
-            else:
-                sizes_k = sizes[k]
+            sizes_k = sizes[k] * (amount * count > k) if k else sizes[k]
             size = sizes_k.clamp(min=1e-3)
             slot = (k + 0.5) / count * 2 * reach - reach
             cx = (field.x - slot - xs[k]) / size

@@ -20,7 +20,7 @@ FRAMES_PER_SECOND = 12
 HALF_WIDTH = COLUMNS / ROWS / 2
 # How far the near world travels over a panning clip, in picture heights (16/9 is one picture width).
 PAN_TRAVEL = (0.60, 0.86)
-ZOOM_RATIO = (1.5, 1.9)
+ZOOM_RATIO = (1.42, 1.75)
 
 # Paint of the coloured subjects: hues far apart, so that each stays itself at sunset and at night.
 SUBJECT_COLOURS = {
@@ -229,6 +229,15 @@ class Stage:
         y = self.horizon + (self.screen_y - self.horizon) / zoom
         return Layer(x, y, 1.0 / (self.rows * zoom))
 
+    def place(self, name: str, low: float, high: float) -> Tensor:
+        """A subject's x, drawn nearer to the middle when the camera pans, so that it stays in the picture."""
+        panning = self.has("camera", "pan left") + self.has("camera", "pan right")
+        return self.draw(name, low, high) * (1 - 0.6 * panning)
+
+    def headroom(self) -> Tensor:
+        """Height over the horizon, at depth 1, that stays in the picture in every frame: (batch, 1, 1, 1, 1)."""
+        return (0.48 - self.horizon) / self.zoom.amax(2, keepdim=True)
+
     def reach(self, depth: float) -> float:
         """|x| that a layer of this depth can ever show, in picture heights (no zoom is below 1)."""
         return HALF_WIDTH + depth * PAN_TRAVEL[1] / 2 + 0.02
@@ -239,7 +248,7 @@ class Stage:
         travel = self.draw("camera/pan", *PAN_TRAVEL) * direction
         ratio = self.draw("camera/zoom", *ZOOM_RATIO)
         zoom_in, zoom_out = self.has("camera", "zoom in"), self.has("camera", "zoom out")
-        still = self.draw("camera/frame", 1.0, 1.15)
+        still = self.draw("camera/frame", 1.0, 1.25)
         exponent = zoom_in * self.progress + zoom_out * (1 - self.progress)
         zoom = torch.where(zoom_in + zoom_out > 0, ratio**exponent, still)
         return travel * (self.progress - 0.5), zoom.expand(self.batch, 1, self.num_frames, 1, 1)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from training.scenes.shapes import TAU, coverage, over, shine, smoothstep
 from training.scenes.sky import SKY_DEPTH, Sky
-from training.scenes.stage import HALF_WIDTH, Stage
+from training.scenes.stage import HALF_WIDTH, Layer, Stage
 
 SWELLS = 9
 
@@ -35,18 +35,11 @@ def paint_sea(stage: Stage, sky: Sky, *, roughness: Tensor, first: int = 0, last
     roughness: (batch, 1, 1, 1, 1), 0 calm .. 1 stormy. Paint a boat between two calls.
     """
     far, near, crest = sea_colours(stage)
-    picture, span = sky.picture, stage.horizon + 0.5
-    way = torch.where(stage.draw("sea/way") < 0.5, -1.0, 1.0)
+    picture, way = sky.picture, _way(stage)
     for k in range(first, last):
-        nearness = (k / SWELLS) ** 1.7
-        depth = 0.68 + 0.55 * nearness
-        layer = stage.layer(depth)
-        # In the layer's own units, so that zooms keep the swells in perspective.
-        base = stage.horizon - span * nearness * 0.93
-        wave = swell(stage, k, layer.x, roughness, way)
-        top = base + wave
-        if k == 0:
-            top = torch.minimum(top * 0 + stage.horizon, stage.horizon + 0 * top)
+        nearness = _nearness(k)
+        layer = stage.layer(swell_depth(k))
+        top = _base(stage, k) + (swell(stage, k, layer.x, roughness, way) if k else 0.0)
         colour = torch.lerp(far, near, (k / (SWELLS - 1)) ** 0.8)
         depth_below = (top - layer.y).clamp(min=0)
         mask = coverage(layer.y - top, layer.pixel * 1.3)
@@ -57,13 +50,33 @@ def paint_sea(stage: Stage, sky: Sky, *, roughness: Tensor, first: int = 0, last
             foam = 0.45 + 0.55 * torch.sin(layer.x * (TAU * 2.1) + stage.seconds * way * 1.1 + 1.7 * k)
             band = torch.exp(-depth_below / width) * mask
             over(picture, band * (0.30 + 0.45 * roughness * foam.clamp(min=0)) * (0.5 + 0.5 * foam), crest)
-    if last == SWELLS:
-        glitter(stage, sky)
+    near_end = 1.01 if last == SWELLS else _nearness(last) * 0.93
+    glitter(stage, sky, far_end=_nearness(first) * 0.93 if first else 0.0, near_end=near_end)
+
+
+def _way(stage: Stage) -> Tensor:
+    return torch.where(stage.draw("sea/way") < 0.5, -1.0, 1.0)
+
+
+def _base(stage: Stage, k: int) -> Tensor:
+    # In the layer's own units, so that zooms keep the swells in perspective.
+    return stage.horizon - (stage.horizon + 0.5) * _nearness(k) * 0.93
+
+
+def swell_crest(stage: Stage, k: int, roughness: Tensor) -> tuple[Layer, Tensor]:
+    """The layer of swell k, and the height of its outline there: (batch, 1, frame, 1, column)."""
+    layer = stage.layer(swell_depth(k))
+    return layer, _base(stage, k) + swell(stage, k, layer.x, roughness, _way(stage))
+
+
+def swell_depth(k: int) -> float:
+    """The layer in which swell k lies."""
+    return 0.68 + 0.55 * _nearness(k)
 
 
 def swell(stage: Stage, k: int, x: Tensor, roughness: Tensor, way: Tensor) -> Tensor:
     """Height of swell k over its base line, in the layer's units."""
-    nearness = (k / SWELLS) ** 1.7
+    nearness = _nearness(k)
     height = (0.006 + 0.045 * nearness) * (0.22 + 0.95 * roughness)
     wave_1, wave_2, wave_3 = stage.draws(f"sea/phase{k}", 0, TAU, 3)
     frequency = (2.3 - 1.2 * nearness) * (1.15 - 0.3 * roughness)
@@ -76,8 +89,15 @@ def swell(stage: Stage, k: int, x: Tensor, roughness: Tensor, way: Tensor) -> Te
     return height * (0.75 * first + 0.35 * second + 0.25 * bob)
 
 
-def glitter(stage: Stage, sky: Sky, strength: float = 1.0) -> None:
-    """The path of the sun or the moon on the water, below the horizon, in place."""
+def _nearness(k: int) -> float:
+    """Where swell k stands between the horizon (0) and the viewer (1)."""
+    return float((k / SWELLS) ** 1.7)
+
+
+def glitter(
+    stage: Stage, sky: Sky, strength: float = 1.0, *, far_end: float = 0.0, near_end: float = 1.01
+) -> None:
+    """The path of the sun or the moon on the water, in place, between two shares of the way to the viewer."""
     seen = stage.clear + 0.3 * stage.fog * (1 - stage.day) + 0.25 * stage.snow * stage.sunset
     if not stage.any("weather", "clear", "fog", "snow"):
         return
@@ -90,7 +110,12 @@ def glitter(stage: Stage, sky: Sky, strength: float = 1.0) -> None:
     rows = torch.log(below + 0.03) * 26
     flicker = torch.sin(rows + stage.seconds * 2.4 + phase_1 + 1.5 * torch.sin(x * 7 + phase_2))
     flicker = flicker * 0.6 + 0.4 * torch.sin(rows * 1.9 - stage.seconds * 3.1 + x * 11)
-    path = torch.exp(-((x / width) ** 2)) * smoothstep(-0.1, 0.7, flicker) * smoothstep(0.0, 0.02, below)
+    path = (
+        ((near >= far_end) & (near < near_end))
+        * torch.exp(-((x / width) ** 2))
+        * smoothstep(-0.1, 0.7, flicker)
+        * smoothstep(0.0, 0.02, below)
+    )
     amount = (0.35 * stage.day + 0.75 * stage.sunset + 0.6 * stage.night) * seen * strength
     shine(sky.picture, path * amount * (1 - 0.45 * near), sky.light)
 
