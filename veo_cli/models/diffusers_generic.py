@@ -67,6 +67,7 @@ class GenericModel:
                 fix="choose a text-to-video model; list those that are here:  veo models",
             )
         self._pipe.set_progress_bar_config(disable=True)
+        self._scheduler_config: Mapping[str, Any] = self._pipe.scheduler.config
         self._apply_loras(loras)
         layout = choose_offload(
             offload, info.extra.get("component_bytes", {}), device=device, budget_bytes=budget_bytes
@@ -159,9 +160,10 @@ class GenericModel:
         return after_step
 
     def _set_flow_shift(self, job: Job) -> None:
+        config = self._scheduler_config
         if job.flow_shift is None:
+            self._pipe.scheduler = type(self._pipe.scheduler).from_config(config)
             return
-        config: Mapping[str, Any] = self._pipe.scheduler.config
         name = next((name for name in ("flow_shift", "shift") if name in config), None)
         if name is None or config.get("use_dynamic_shifting"):
             raise SpecificationError(
@@ -204,7 +206,7 @@ class GenericModel:
 
 
 def _as_frames(frames: Any) -> torch.Tensor:
-    """A pipeline's `.frames` with output_type "np", one clip (frames, height, width, 3), as (frames, 3, height, width)."""
+    """A pipeline's `.frames` with output_type "np", (1, frames, height, width, 3), as (frames, 3, height, width)."""
     import numpy as np
 
     clip = np.asarray(frames[0], dtype=np.float32)

@@ -250,15 +250,20 @@ def _describe(name: str, path: Path, stamp: tuple[Any, ...]) -> ModelInfo:
         "component_parameters": {key: entry.num_parameters for key, entry in weights.items()},
         "variants": {key: entry.variant for key, entry in weights.items() if entry.variant is not None},
     }
-    if pipeline_class == "WanPipeline":
-        return _describe_wan(path, index, common, extra, fix)
     if not pipeline_class.endswith("Pipeline") or "ImageToVideo" in pipeline_class or "vae" not in components:
         raise ModelMissing(
             f"this model does not make video from text: {pipeline_class or 'no pipeline class'}",
             where=str(path),
             fix="choose a text-to-video model; list those that are here:  veo models",
         )
-    return _describe_generic(path, common, extra, fix)
+    try:
+        if pipeline_class == "WanPipeline":
+            return _describe_wan(path, index, common, extra, fix)
+        return _describe_generic(path, common, extra, fix)
+    except (TypeError, ValueError, KeyError, AttributeError, IndexError) as error:
+        raise ModelMissing(
+            "the model's configuration is not understood", where=str(path), why=repr(error), fix=fix
+        ) from error
 
 
 def _describe_wan(
@@ -369,21 +374,19 @@ def _describe_generic(path: Path, common: dict[str, Any], extra: dict[str, Any],
 
 def _compression(vae: dict[str, Any]) -> tuple[int, int]:
     """(spatial, temporal) compression of a VAE, from its config alone."""
-    if "spatial_compression_ratio" in vae:  # HunyuanVideo
-        return int(vae["spatial_compression_ratio"]), int(vae.get("temporal_compression_ratio") or 4)
-    if "scale_factor_spatial" in vae:  # Wan's VAEs
-        return int(vae["scale_factor_spatial"] or 8), int(vae.get("scale_factor_temporal") or 4)
-    if "spatio_temporal_scaling" in vae:  # LTX: patchified, then halved in each scaling block
+    if "spatio_temporal_scaling" in vae:  # LTX: pixel patches, then a halving in each scaling block
         halvings = sum(bool(flag) for flag in vae["spatio_temporal_scaling"])
-        return (
-            int(vae.get("spatial_compression_ratio") or vae.get("patch_size", 4) * 2**halvings),
-            int(vae.get("temporal_compression_ratio") or vae.get("patch_size_t", 1) * 2**halvings),
-        )
-    if "temporal_expansions" in vae:  # Mochi
-        return math.prod(vae.get("spatial_expansions", [2, 2, 2])), math.prod(vae["temporal_expansions"])
-    blocks = vae.get("block_out_channels")
-    spatial = 2 ** (len(blocks) - 1) if isinstance(blocks, list) else 8
-    return spatial, int(vae.get("temporal_compression_ratio") or 4)
+        spatial, temporal = vae["patch_size"] * 2**halvings, vae["patch_size_t"] * 2**halvings
+    elif "temporal_expansions" in vae:  # Mochi
+        spatial, temporal = math.prod(vae["spatial_expansions"]), math.prod(vae["temporal_expansions"])
+    elif "block_out_channels" in vae:  # CogVideoX, HunyuanVideo: a halving between blocks
+        spatial, temporal = 2 ** (len(vae["block_out_channels"]) - 1), 4
+    else:
+        spatial, temporal = 8, 4
+    # Where the config names a ratio itself, that is it: Wan's names first, then the others'.
+    spatial = vae.get("scale_factor_spatial") or vae.get("spatial_compression_ratio") or spatial
+    temporal = vae.get("scale_factor_temporal") or vae.get("temporal_compression_ratio") or temporal
+    return int(spatial), int(temporal)
 
 
 def _read_json(path: Path, fix: str) -> dict[str, Any]:

@@ -1,0 +1,119 @@
+"""The generic adapter: tiny LTX and CogVideoX pipelines give the clip that was asked for."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+
+from tests import tiny_models
+from tests.tiny_models import make_job
+from veo_cli.errors import ModelMissing, SpecificationError
+from veo_cli.models import registry
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    root = tmp_path_factory.mktemp("generic")
+    return {"ltx": tiny_models.make_ltx(root / "ltx"), "cogvideox": tiny_models.make_cogvideox(root / "cog")}
+
+
+@pytest.fixture(scope="module")
+def models(folders):
+    return {name: registry.load(registry.describe(str(path)), device="cpu") for name, path in folders.items()}
+
+
+def render(model, job, on_step=None):
+    latents = model.denoise(job, model.encode_text(job), on_step=on_step)
+    chunks = list(model.decode(job, latents))
+    assert [c.first_index for c in chunks] == list(range(0, job.sampler.num_frames, 4))
+    return torch.cat([chunk.frames for chunk in chunks])
+
+
+@pytest.mark.parametrize("name", ["ltx", "cogvideox"])
+@pytest.mark.parametrize("num_frames", [1, 9, 11])
+def test_clip_of_the_asked_length(models, name, num_frames):
+    model = models[name]
+    model.warnings.clear()
+    steps = []
+    job = make_job(width=64, height=64, num_frames=num_frames, num_inference_steps=2)
+    frames = render(model, job, steps.append)
+    assert frames.shape == (num_frames, 3, 64, 64)
+    assert frames.dtype == torch.float32
+    assert 0 <= frames.min() < frames.max() <= 1
+    assert [(report.step, report.num_steps, report.state) for report in steps] == [(0, 2, None), (1, 2, None)]
+    if num_frames == 11:  # neither makes clips of 11 frames
+        assert re.search(r"made 1[2-9] frames; the first 11 are kept", model.warnings[-1])
+    assert not model.can_resume
+
+
+@pytest.mark.parametrize("name", ["ltx", "cogvideox"])
+def test_same_job_same_bits(models, name):
+    job = make_job(width=64, height=64, num_inference_steps=2)
+    first = render(models[name], job)
+    render(models[name], make_job(width=64, height=64, num_inference_steps=3, seed=8))
+    assert torch.equal(render(models[name], job), first)
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"noise_schedule": "karras"}, ["noise_schedule"]),
+        (
+            {"guidance_schedule": "sqrt_decay", "sampler": {"scheduler": "euler"}},
+            ["guidance_schedule", "sampler"],
+        ),
+        ({"flow_shift": 3.0}, ["flow_shift"]),
+    ],
+)
+def test_what_only_our_loop_can_do_is_an_error(models, fields, named):
+    with pytest.raises(SpecificationError) as caught:
+        render(models["cogvideox"], make_job(width=64, height=64, **fields))
+    assert len(caught.value.faults) == len(named)
+    for word in named:
+        assert word in str(caught.value)
+
+
+def test_flow_shift_reaches_a_flow_pipeline(models):
+    job = make_job(width=64, height=64, num_inference_steps=3)
+    shifted = make_job(width=64, height=64, num_inference_steps=3, flow_shift=4.0)
+    plain = render(models["ltx"], job)
+    assert not torch.equal(render(models["ltx"], shifted), plain)
+    assert torch.equal(render(models["ltx"], job), plain)  # the next job is not touched by it
+
+
+def test_stopping_from_a_step(models):
+    class Stop(Exception):
+        pass
+
+    def stop(report):
+        raise Stop
+
+    with pytest.raises(Stop):
+        render(models["ltx"], make_job(width=64, height=64), stop)
+
+
+def test_described_without_loading(folders):
+    ltx, cog = (registry.describe(str(folders[name])) for name in ("ltx", "cogvideox"))
+    assert (ltx.family, ltx.pipeline_class, cog.pipeline_class) == (
+        "generic",
+        "LTXPipeline",
+        "CogVideoXPipeline",
+    )
+    assert (ltx.spatial_compression, ltx.temporal_compression) == (4, 4)
+    assert (cog.spatial_compression, cog.temporal_compression) == (8, 4)
+    assert cog.defaults["num_frames"] == 49
+
+
+def test_a_pipeline_that_diffusers_does_not_have(folders, tmp_path):
+    import json
+    import shutil
+
+    folder = tmp_path / "odd"
+    shutil.copytree(folders["ltx"], folder)
+    index = json.loads((folder / "model_index.json").read_text())
+    index["_class_name"] = "NoSuchVideoPipeline"
+    (folder / "model_index.json").write_text(json.dumps(index))
+    with pytest.raises(ModelMissing, match="NoSuchVideoPipeline"):
+        registry.load(registry.describe(str(folder)), device="cpu")
