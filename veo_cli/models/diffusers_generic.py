@@ -15,6 +15,7 @@ import torch
 from veo_cli.errors import Fault, JobFailed, ModelMissing, SpecificationError
 from veo_cli.job import Job, Lora
 from veo_cli.models.generic_settings import unsupported_settings
+from veo_cli.models.lora import several_adapters_are_meant
 from veo_cli.models.model_info import ModelInfo
 from veo_cli.models.offload import Offload, choose_offload
 from veo_cli.models.video_model import OnStep
@@ -179,7 +180,10 @@ class GenericModel:
     def _apply_loras(self, loras: Sequence[Lora]) -> None:
         for index, lora in enumerate(loras):
             try:
-                self._pipe.load_lora_weights(lora.path, adapter_name=f"lora_{index}", local_files_only=True)
+                with several_adapters_are_meant():
+                    self._pipe.load_lora_weights(
+                        lora.path, adapter_name=f"lora_{index}", local_files_only=True
+                    )
             except (AttributeError, ValueError, OSError, KeyError) as error:
                 raise SpecificationError(
                     Fault(

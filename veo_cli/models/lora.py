@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ def apply_all(transformers: Sequence[Any], loras: Sequence[Lora]) -> list[str]:
     Raises SpecificationError for a file that is not there, is not a LoRA, or has no key that fits the model.
     """
     names = [f"lora_{index}" for index in range(len(loras))]
-    warnings = []
+    notes = []
     for name, lora in zip(names, loras, strict=True):
         weights = _read(lora)
         layers = {_layer_of(key) for key in weights}
@@ -31,18 +33,27 @@ def apply_all(transformers: Sequence[Any], loras: Sequence[Lora]) -> list[str]:
             )
         if fitting != layers:
             missed = sorted(layers - fitting)
-            warnings.append(
+            notes.append(
                 f"{lora.path}: {len(missed)} of {len(layers)} layers of this LoRA do not fit the model and are "
                 f"left out, the first is {missed[0]}"
             )
         kept = {_PREFIX + key: value for key, value in weights.items() if _layer_of(key) in fitting}
         for transformer in transformers:
-            transformer.load_lora_adapter(dict(kept), prefix="transformer", adapter_name=name)
+            with several_adapters_are_meant():
+                transformer.load_lora_adapter(dict(kept), prefix="transformer", adapter_name=name)
             transformer.requires_grad_(False)
     if loras:
         for transformer in transformers:
             transformer.set_adapters(names, [lora.scale for lora in loras])
-    return warnings
+    return notes
+
+
+@contextmanager
+def several_adapters_are_meant() -> Iterator[None]:
+    """Silences peft's warning about a second adapter on one model."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Already found a `peft_config` attribute", UserWarning)
+        yield
 
 
 def remove_all(transformer: Any) -> None:
