@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from veo_cli.device import resolve_device
 from veo_cli.errors import (
     DeadlineReached,
     EnvironmentFault,
@@ -27,6 +28,7 @@ from veo_cli.events import (
     JobStarted,
     JobStopped,
     Listener,
+    ResumedFrom,
     RunDone,
     RunStarted,
     Warned,
@@ -58,6 +60,7 @@ class BatchOptions:
     in_order: bool = False
     shuffle: bool = False
     wait_for_lock: bool = False
+    budget_bytes: int | None = None  # --max-vram
 
 
 @dataclass
@@ -110,12 +113,13 @@ class _Batch:
         self._model: VideoModel | None = None
         self._model_key: tuple[object, ...] = ()
         self._texts = TextCache()
-        self._pending: tuple[PendingClip, int] | None = None
+        self._pending: PendingClip | None = None
+        self._device = "cpu"
 
     def run(self, resolved_jobs: Sequence[ResolvedJob]) -> ExitCode:
         started = time.monotonic()
         options = self._options
-        device = registry.resolve_device(options.device)
+        self._device = device = resolve_device(options.device)
         folder = str(options.output_folder)
         self._listen(
             RunStarted(len(resolved_jobs), folder, device, versions(), os.getpid(), socket.gethostname())
@@ -138,7 +142,7 @@ class _Batch:
                 self._tally.waiting = len(resolved_jobs) - self._accounted()
             finally:
                 if self._pending is not None:
-                    self._pending[0].abort()
+                    self._pending.abort()
         code = _worst(self._codes)
         tally = self._tally
         seconds = time.monotonic() - started
@@ -185,18 +189,17 @@ class _Batch:
             self._after_failure(resolved, device, error)
             return
         self._settle()
-        self._pending = (pending, 1)
+        self._pending = pending
 
     def _settle(self) -> None:
         """Wait for the clip whose encoder is still at work."""
         if self._pending is None:
             return
-        pending, attempt = self._pending
-        self._pending = None
+        pending, self._pending = self._pending, None
         try:
             self._finish(pending)
         except VeoError as error:
-            self._after_failure(pending.resolved, registry.resolve_device(self._options.device), error)
+            self._after_failure(pending.resolved, self._device, error)
 
     def _attempt(self, resolved: ResolvedJob, device: str, attempt: int) -> PendingClip:
         job = resolved.job
@@ -204,7 +207,7 @@ class _Batch:
         has_latents = journal.load_latents() is not None
         step = None if has_latents else journal.load_step()
         next_step = job.num_inference_steps if has_latents else step.next_step if step else 0
-        resumed = "latents" if has_latents else "step" if step else "start"
+        resumed: ResumedFrom = "latents" if has_latents else "step" if step else "start"
         self._record(resolved, "running", attempt)
         self._listen(
             JobStarted(
@@ -306,7 +309,13 @@ class _Batch:
         if self._model is None or key != self._model_key:
             self._model = None  # let its memory go before the next is loaded
             self._texts = TextCache()
-            self._model = registry.load(resolved.model, device=device, loras=job.loras, offload=job.memory.offload)
+            self._model = registry.load(
+                resolved.model,
+                device=device,
+                loras=job.loras,
+                offload=job.memory.offload,
+                budget_bytes=self._options.budget_bytes,
+            )
             self._model_key = key
         return self._model
 

@@ -112,7 +112,7 @@ def _pack(tensors: dict[str, Any], header: dict[str, Any]) -> bytes:
     from safetensors.torch import save
 
     on_cpu = {name: tensor.detach().to("cpu").contiguous() for name, tensor in tensors.items()}
-    return save(on_cpu, metadata={"veo": json.dumps(header)})
+    return bytes(save(on_cpu, metadata={"veo": json.dumps(header)}))
 
 
 def _unpack(payload: bytes) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 from veo_cli.job import Job
-from veo_cli.stages.video_encode import PngWriter, VideoEncoder
+from veo_cli.stages.video_encode import PngWriter, VideoEncoder, as_bytes
 from veo_cli.values import ClipFacts, FrameChunk, YuvFrame
 
 QUEUE_FRAMES = 16  # bounds memory; the encoder's own look-ahead is deeper than this
@@ -104,7 +104,7 @@ class ClipWriter:
                     self._facts = self._encoder.finish()
                     return
                 for plane in (frame.y, frame.cb, frame.cr):
-                    self._digest.update(plane)
+                    self._digest.update(as_bytes(plane))
                 self._encoder.write(frame)
         except Exception as error:  # handed to the caller's thread, which raises it
             self._error = error

@@ -185,7 +185,7 @@ class VideoEncoder:
         if frame.chroma != self.settings.chroma or frame.y.shape != (self.height, self.width):
             raise ValueError(f"a {frame.y.shape} {frame.chroma} frame for a {self.width}x{self.height} clip")
         for plane in (frame.y, frame.cb, frame.cr):
-            self._pipe.write(_as_bytes(plane if self.settings.codec == "hevc" else _to_8_bit(plane)))
+            self._pipe.write(as_bytes(plane if self.settings.codec == "hevc" else _to_8_bit(plane)))
         self._next_index += 1
 
     def finish(self) -> ClipFacts:
@@ -272,8 +272,8 @@ def _tag_arguments(settings: EncodeSettings) -> dict[str, str]:
     return tags
 
 
-def _as_bytes(plane: Any) -> memoryview:
-    """A host plane as little-endian bytes, without a copy where it is C-contiguous already."""
+def as_bytes(plane: Any) -> memoryview:
+    """A host plane (height, width) as little-endian bytes, without a copy where it is C-contiguous already."""
     import numpy as np
 
     dtype = plane.dtype.newbyteorder("<")
@@ -330,7 +330,7 @@ class PngWriter:
         for frame in chunk.frames:
             # int32 on the way: torch rounds in float and converts to uint16 through it on every device.
             codes = frame.to(torch.float32).clamp(0, 1).mul(65535).round().to(torch.int32)
-            self._pipe.write(_as_bytes(codes.permute(1, 2, 0).cpu().numpy().astype("<u2")))
+            self._pipe.write(as_bytes(codes.permute(1, 2, 0).cpu().numpy().astype("<u2")))
 
     def finish(self) -> None:
         self._pipe.finish()

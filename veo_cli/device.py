@@ -1,0 +1,33 @@
+"""Which device a run uses."""
+
+from __future__ import annotations
+
+import re
+
+from veo_cli.errors import EnvironmentFault, Fault, SpecificationError
+
+
+def resolve_device(asked: str) -> str:
+    """"auto" (the first GPU, else the CPU), "cpu", "cuda" or "cuda:N" as torch knows it. Imports torch.
+
+    Raises SpecificationError for another word, EnvironmentFault for a GPU that is not there.
+    """
+    import torch
+
+    if asked == "auto":
+        return "cuda:0" if torch.cuda.is_available() else "cpu"
+    if asked == "cpu":
+        return asked
+    named = re.fullmatch(r"cuda(?::(\d+))?", asked)
+    if named is None:
+        raise SpecificationError(Fault(f"no such device: {asked}", "--device", fix="write auto, cpu, cuda or cuda:1"))
+    index = int(named.group(1) or 0)
+    if index >= torch.cuda.device_count():
+        have = torch.cuda.device_count()
+        raise EnvironmentFault(
+            f"there is no GPU {index}",
+            where="--device",
+            why=f"torch sees {have} GPUs" if have else "torch sees no GPU",
+            fix="see what works here:  veo doctor",
+        )
+    return f"cuda:{index}"
