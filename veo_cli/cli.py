@@ -1,12 +1,12 @@
 """The commands of `veo`: parse, call, print. Nothing heavy is imported before a command's body runs.
 
-Every body gets the process's Terminal as `ctx.obj`; errors are left to `error_boundary`.
+Every body gets the process's Terminal as `ctx.obj`; errors are left to `error_boundary`. Annotations are not
+postponed here: Typer reads them, and would have to compile each from its text.
 """
 
-from __future__ import annotations
-
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -20,8 +20,39 @@ if TYPE_CHECKING:
 
 HELP_WIDTH = 100
 
+
+class _LeanParameters:
+    """Leaves options that were not given as they are.
+
+    Typer passes even those through pydantic, whose import alone costs more than all that `veo presets` does.
+    """
+
+    def get_params(self, ctx: typer.Context) -> list[Any]:
+        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in parameters:
+            if "process_value" not in vars(parameter) and not parameter.required:
+                convert = parameter.process_value
+                parameter.process_value = partial(self._convert_if_given, convert)
+        return parameters
+
+    @staticmethod
+    def _convert_if_given(
+        convert: Callable[[typer.Context, Any], Any], ctx: typer.Context, value: Any
+    ) -> Any:
+        return convert(ctx, value) if value else value
+
+
+class _LeanGroup(_LeanParameters, typer.core.TyperGroup):
+    pass
+
+
+class _LeanCommand(_LeanParameters, typer.core.TyperCommand):
+    pass
+
+
 app = typer.Typer(
     name="veo",
+    cls=_LeanGroup,
     help="""Render video from text with diffusion models: from a prompt file to an HEVC Main10 clip.
 
 \b
@@ -150,10 +181,8 @@ def _resolve(
     *,
     download: bool = False,
     keep_seeds: bool = False,
-) -> list[ResolvedJob]:
+) -> "list[ResolvedJob]":
     """The jobs of the files; what is to be known about them is said once. keep_seeds: a run will follow."""
-    from functools import partial
-
     from veo_cli import model_report
     from veo_cli.prompt_file import read_specs
     from veo_cli.resolve import resolve_jobs
@@ -331,7 +360,7 @@ def plan(
     _show_plan(terminal, _resolve(terminal, files, preset, set_, output, name), output or Path())
 
 
-@app.command()
+@app.command(cls=_LeanCommand)
 def presets(
     ctx: typer.Context,
     name: Annotated[
@@ -628,7 +657,7 @@ def stats(
         terminal.warning(f"{unreadable} lines could not be read and are left out")
 
 
-def _show_plan(terminal: Terminal, resolved: list[ResolvedJob], folder: Path) -> None:
+def _show_plan(terminal: Terminal, resolved: "list[ResolvedJob]", folder: Path) -> None:
     from veo_cli.plan import details, plan
 
     planned = plan(resolved, folder)
