@@ -110,7 +110,8 @@ def describe(name_or_path: str) -> ModelInfo:
     weights that are not safetensors, a model that does not make video from text.
     """
     path = find_folder(name_or_path)
-    stamp = tuple(sorted((str(p), p.stat().st_mtime_ns, p.stat().st_size) for p in path.glob("*.json")))
+    stats = ((str(file), file.stat()) for file in sorted([*path.glob("*"), *path.glob("*/*")]))
+    stamp = tuple((file, stat.st_mtime_ns, stat.st_size) for file, stat in stats)
     return _describe(name_or_path, path, stamp)
 
 
@@ -205,7 +206,7 @@ def download(name: str, *, confirm: Callable[[str, str, int], bool]) -> Path:
 
 @lru_cache(maxsize=64)
 def _describe(name: str, path: Path, stamp: tuple[Any, ...]) -> ModelInfo:
-    del stamp  # part of the cache's key: an edited folder is read again
+    del stamp  # part of the cache's key: a changed folder is read again
     fix = _fix_for(name)
     if not (path / "model_index.json").is_file():
         raise ModelMissing(
