@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
 from veo_cli import json_located, yaml12
 from veo_cli.errors import Fault
@@ -192,7 +192,8 @@ def _read_stdin(stdin: TextIO | None) -> list[JobSpec]:
     if stdin is None:
         return file.broken(Fault("stdin cannot be read", STDIN, fix="name a file"))
     buffer = getattr(stdin, "buffer", None)
-    data = buffer.read(MAX_FILE_BYTES + 1) if buffer is not None else stdin.read(MAX_FILE_BYTES + 1).encode()
+    limit = MAX_FILE_BYTES + 1
+    data = _read_at_most(buffer, limit) if buffer is not None else stdin.read(limit).encode()
     return _read_bytes(file, data, "")
 
 
@@ -207,10 +208,19 @@ def _read_path(path: str) -> list[JobSpec]:
         )
     try:
         with open(path, "rb") as handle:
-            data = handle.read(MAX_FILE_BYTES + 1)
+            data = _read_at_most(handle, MAX_FILE_BYTES + 1)
     except OSError as error:
         return file.broken(Fault(f"cannot be read: {error.strerror or error}", path))
     return _read_bytes(file, data, suffix)
+
+
+def _read_at_most(handle: BinaryIO, size_bytes: int) -> bytes:
+    """Like handle.read(size_bytes), which would allocate that much for the smallest file."""
+    parts: list[bytes] = []
+    while size_bytes > 0 and (part := handle.read(min(size_bytes, 2**16))):
+        parts.append(part)
+        size_bytes -= len(part)
+    return b"".join(parts)
 
 
 def _read_bytes(file: _File, data: bytes, suffix: str) -> list[JobSpec]:
@@ -222,15 +232,13 @@ def _read_bytes(file: _File, data: bytes, suffix: str) -> list[JobSpec]:
     if isinstance(text, Fault):
         return file.broken(text)
     try:
-        if suffix == ".txt":
+        if suffix == ".txt" or (file.path == STDIN and _has_no_fields(text)):
             return _read_lines(file, text) or file.broken(_empty(file, "a prompt on a line of its own"))
         documents = _read_documents(file, text, suffix)
     except SyntaxFault as error:
         return file.broken(
             Fault(error.what, f"{file.path}:{error.line}:{error.column}", error.why, error.fix)
         )
-    if not suffix and file.path == STDIN and len(documents) == 1 and isinstance(documents[0], Scalar):
-        return _read_lines(file, text)
     for number, document in enumerate(documents, start=1):
         if document is not None:
             _read_document(file, document, number)
@@ -246,6 +254,13 @@ def _read_documents(file: _File, text: str, suffix: str) -> list[Node | None]:
         except SyntaxFault:
             pass  # a YAML flow mapping, or wrong as either: YAML's message is given
     return yaml12.read_documents(text)
+
+
+def _has_no_fields(text: str) -> bool:
+    """Whether a text from stdin is prompts, one a line: its first line that counts is neither a field nor a list."""
+    lines = (line.strip() for line in text.split("\n"))
+    first = next((line for line in lines if line and not line.startswith("#")), "---")
+    return not re.match(r"""[-{\[&!%?]|["']?[\w.-]+["']?\s*:(\s|$)""", first)
 
 
 def _empty(file: _File, smallest: str) -> Fault:

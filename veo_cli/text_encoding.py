@@ -17,14 +17,6 @@ _BOMS = (
     (codecs.BOM_UTF16_BE, "UTF-16BE"),
 )
 _HIGH_RUN = re.compile(rb"[\x80-\xff]+")
-# (Python codec, iconv's name); tried in this order.
-_EAST_ASIAN = (
-    ("gbk", "GBK"),
-    ("shift_jis", "SHIFT_JIS"),
-    ("big5", "BIG5"),
-    ("euc_kr", "EUC-KR"),
-    ("euc_jp", "EUC-JP"),
-)
 
 
 def decode(data: bytes, path: str) -> str | Fault:
@@ -55,28 +47,31 @@ def guess_encoding(data: bytes) -> str:
     Asian pairs.
     """
     runs = _HIGH_RUN.findall(data)
-    lone = sum(len(run) == 1 for run in runs)
-    if lone * 2 > len(runs):
-        try:
-            # Shift-JIS and Big5 often pair a high byte with an ASCII one; kana then gives the first away.
-            text = data.decode("shift_jis")
-            if sum("぀" <= char <= "ヿ" for char in text) * 4 > len(runs):
-                return "SHIFT_JIS"
-        except UnicodeDecodeError:
-            pass
+    for codec, name in (("shift_jis", "SHIFT_JIS"), ("euc_jp", "EUC-JP")):
+        if _share(data, codec, "\u3041", "\u30fa") > 0.15:  # kana: no Japanese text goes without
+            return name
+    if sum(len(run) == 1 for run in runs) * 2 > len(runs):
         return "WINDOWS-1252"
-    cyrillic = sum(byte >= 0xC0 for run in runs for byte in run)
+    capitals_up = sum(byte >= 0xC0 for run in runs for byte in run)  # where CP1251 has its letters
     high = sum(len(run) for run in runs)
-    odd = sum(len(run) % 2 for run in runs)
-    if odd * 3 > len(runs) and cyrillic * 10 >= high * 9:
+    if sum(len(run) % 2 for run in runs) * 3 > len(runs) and capitals_up * 10 >= high * 9:
         return "WINDOWS-1251"
-    for codec, name in _EAST_ASIAN:
-        try:
-            data.decode(codec)
-        except UnicodeDecodeError:
-            continue
-        return name
-    return "WINDOWS-1251" if cyrillic * 2 > high else "WINDOWS-1252"
+    if high >= 12 and _share(data, "euc_kr", "\uac00", "\ud7a3") > 0.95:  # Chinese read so is part hanja
+        return "EUC-KR"
+    for codec, name in (("gbk", "GBK"), ("big5", "BIG5")):
+        if _share(data, codec, "\u0080", "\uffff") > 0:
+            return name
+    return "WINDOWS-1252"
+
+
+def _share(data: bytes, codec: str, first: str, last: str) -> float:
+    """Of the non-ASCII characters, the share from `first` to `last`; 0 when the bytes are not in that encoding."""
+    try:
+        text = data.decode(codec)
+    except UnicodeDecodeError:
+        return 0.0
+    foreign = [char for char in text if not char.isascii()]
+    return sum(first <= char <= last for char in foreign) / max(1, len(foreign))
 
 
 def _not_utf8(path: str, offset: int, line: int, column: int, guess: str, bad: bytes) -> Fault:
