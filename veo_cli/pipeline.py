@@ -173,10 +173,20 @@ def _sample(
     with clock.stage("denoise"):
         checkpoints = _checkpointer(resolved, journal, clock.listener, stop, start.next_step if start else 0)
         latents = model.denoise(job, text, start=start, on_step=checkpoints)
+        notes += say_warnings(model, clock)
         quality_gate.check_latents(latents)
         journal.save_latents(latents)
         clock.listener(CheckpointSaved(resolved.job_id, job.num_inference_steps))
     return latents, notes
+
+
+def say_warnings(model: VideoModel, clock: StageClock) -> list[str]:
+    """Tell the listener what the model found worth a warning, once; the same words for the sidecar."""
+    said = list(model.warnings)
+    model.warnings.clear()
+    for message in said:
+        clock.listener(Warned("model", message, clock.job_id))
+    return said
 
 
 def _checkpointer(

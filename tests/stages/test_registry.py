@@ -283,11 +283,11 @@ def test_download_asks_first(monkeypatch):
             self.rfilename, self.size = name, size
 
     class Listing:
-        siblings = [
+        siblings = (
             File("model_index.json", 500),
             File("vae/x.safetensors", 10_000),
             File("assets/clip.mp4", 10**9),
-        ]
+        )
         card_data = huggingface_hub.ModelCardData(license="apache-2.0")
 
     fetched, asked = [], []

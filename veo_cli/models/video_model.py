@@ -17,6 +17,7 @@ class VideoModel(Protocol):
 
     info: ModelInfo
     can_resume: bool  # whether `denoise` accepts a `start` state
+    warnings: list[str]  # what users should be told; the pipeline says them and empties the list
 
     def encode_text(self, job: Job) -> TextEmbedding:
         """The prompt's and, if any step is guided, the negative prompt's states."""
