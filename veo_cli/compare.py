@@ -25,8 +25,8 @@ class Comparison:
     """PSNR is over all frames' mean squared error, in dB; None for identical planes, where it is infinite.
 
     SSIM is ffmpeg's (8x8 windows), 1.0 for identical frames; `psnr_db` and `ssim` weigh the planes by their
-    samples, the `_y_` ones are luma alone. vmaf: 0 .. 100, model vmaf_v0.6.1; None where ffmpeg is built
-    without libvmaf. motion_a, motion_b: mean absolute luma difference of consecutive frames, in percent of
+    samples, the `_y_` ones are luma alone. vmaf: 0 .. 100, model vmaf_v0.6.1; None where ffmpeg has no
+    libvmaf, and under 32 pixels. motion_a, motion_b: mean absolute luma difference of consecutive frames, in percent of
     the luma range; 0 for a still.
     """
 
