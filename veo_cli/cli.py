@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 HELP_WIDTH = 100
 
 
-class _LeanParameters:
+class _LeanParameters(typer.core.TyperCommand if TYPE_CHECKING else object):
     """Leaves options that were not given as they are.
 
     Typer passes even those through pydantic, whose import alone costs more than all that `veo presets` does.
@@ -213,6 +213,15 @@ def render(
     output: Output = None,
     name: Name = None,
     device: Device = "auto",
+    max_vram: Annotated[
+        str | None,
+        typer.Option(
+            "--max-vram",
+            metavar="SIZE",
+            help="Use at most this much GPU memory: 16GiB. [default: what is free]",
+            show_default=False,
+        ),
+    ] = None,
     deadline: Annotated[
         str | None,
         typer.Option(
@@ -291,8 +300,10 @@ def render(
     terminal = _terminal(ctx, verbose=verbose, quiet=quiet, json=json)
     from datetime import datetime
 
+    from veo_cli import byte_size
     from veo_cli.deadline import parse_deadline
 
+    budget_bytes = byte_size.parse(max_vram, "--max-vram") if max_vram else None
     until = parse_deadline(deadline, datetime.now()) if deadline else None
     resolved = _resolve(
         terminal, files, preset, set_, output, name, download=download, keep_seeds=not dry_run
@@ -319,6 +330,7 @@ def render(
         in_order=in_order,
         shuffle=shuffle,
         wait_for_lock=wait,
+        budget_bytes=budget_bytes,
     )
     listeners: list[Listener] = []
     if events is not None:
@@ -516,7 +528,9 @@ def compare(
     if json:
         terminal.result_json(figures)
     else:
-        terminal.table(["MEASURE", "VALUE"], [[name, _short(value)] for name, value in figures.items()])
+        # An absent figure: PSNR of identical clips, VMAF where it cannot be had.
+        rows = [[name, "–" if value is None else _short(value)] for name, value in figures.items()]
+        terminal.table(["MEASURE", "VALUE"], rows)
 
 
 @app.command()
@@ -573,8 +587,8 @@ def clean(
     """
     terminal = _terminal(ctx, verbose=verbose)
     from veo_cli.batch import folder_lock
+    from veo_cli.byte_size import in_words
     from veo_cli.folder_status import leftovers, remove
-    from veo_cli.progress import size
 
     with folder_lock(_existing_folder(folder), wait=False):
         found = leftovers(folder)
@@ -582,13 +596,14 @@ def clean(
             terminal.note("nothing to remove")
             return
         terminal.table(
-            ["SIZE", "WHAT", "PATH"], [[size(item.size_bytes), item.why, str(item.path)] for item in found]
+            ["SIZE", "WHAT", "PATH"],
+            [[in_words(item.size_bytes), item.why, str(item.path)] for item in found],
         )
         if not yes and not typer.confirm(f"Remove {len(found)} of them?", err=True):
             terminal.note("nothing was removed")
             return
         remove(found)
-        terminal.note(f"removed {size(sum(item.size_bytes for item in found))}")
+        terminal.note(f"removed {in_words(sum(item.size_bytes for item in found))}")
 
 
 @app.command()
@@ -658,28 +673,38 @@ def stats(
 
 
 def _show_plan(terminal: Terminal, resolved: "list[ResolvedJob]", folder: Path) -> None:
-    from veo_cli.plan import details, plan
+    from dataclasses import asdict
 
-    planned = plan(resolved, folder)
+    from veo_cli import plan as planning
+
+    found = planning.plan(resolved, folder)
     if terminal.json:
-        for item in planned.as_json():
-            terminal.result_json(item)
+        for values, entry in zip(found.as_json(), resolved, strict=True):
+            terminal.result_json(values | (asdict(planning.details(entry)) if terminal.verbosity > 0 else {}))
         return
-    if terminal.verbosity < 1:
-        terminal.table(*planned.table())
-    for row, entry in zip(planned.jobs, resolved, strict=True):
-        if terminal.verbosity >= 1:
-            shown = details(entry)
-            terminal.result(f"{row.output}: {row.state}")
-            terminal.table(["FIELD", "VALUE", "FROM"], [list(field) for field in shown.fields])
-            terminal.table(
-                ["STEP", "SIGMA", "GUIDANCE", "EXPERT"],
-                [
-                    [str(step), f"{sigma:.4f}", f"{scale:.3f}", str(expert)]
-                    for step, sigma, scale, expert in shown.steps
-                ],
-            )
-    for line in planned.summary():
+    header, rows = found.table()
+    if terminal.verbosity > 0:
+        for row, entry in zip(rows, resolved, strict=True):
+            details = planning.details(entry)
+            terminal.table(header, [row])
+            terminal.result("")
+            terminal.table(["FIELD", "VALUE", "FROM"], details.fields)
+            if details.steps:
+                steps = [
+                    [
+                        str(step),
+                        f"{sigma:.6f}",
+                        f"{guidance:g}" if guidance != 1 else "1 (not guided)",
+                        str(expert),
+                    ]
+                    for step, sigma, guidance, expert in details.steps
+                ]
+                terminal.result("")
+                terminal.table(["STEP", "SIGMA", "GUIDANCE", "EXPERT"], steps)
+            terminal.result("")
+    else:
+        terminal.table(header, rows)
+    for line in found.summary():
         terminal.note(line)
 
 

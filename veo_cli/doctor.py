@@ -14,9 +14,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
 
+from veo_cli.byte_size import in_words
 from veo_cli.errors import VeoError
 from veo_cli.exit_codes import ExitCode
-from veo_cli.progress import size
 from veo_cli.terminal import Terminal
 
 State = Literal["ok", "missing", "fault"]  # missing: veo works without it, less well
@@ -103,12 +103,9 @@ def _gpu() -> Iterator[Check]:
         for index in range(torch.cuda.device_count()):
             properties = torch.cuda.get_device_properties(index)
             free, total = torch.cuda.mem_get_info(index)
-            capability = f"{properties.major}.{properties.minor}"
-            yield Check(
-                f"gpu {index}",
-                "ok",
-                f"{properties.name}, compute capability {capability}, {size(free)} free of {size(total)}",
-            )
+            capability = f"compute capability {properties.major}.{properties.minor}"
+            memory = f"{in_words(free)} free of {in_words(total)}"
+            yield Check(f"gpu {index}", "ok", f"{properties.name}, {capability}, {memory}")
         return
     driver = _nvidia_driver()
     if driver and not torch.version.cuda:
@@ -195,9 +192,9 @@ def _encoder(name: str, programs: Sequence[Path], *, optional: bool) -> Check:
 def _disk() -> Iterator[Check]:
     for name, folder in (("disk", Path.cwd()), ("temporary", Path(tempfile.gettempdir()))):
         free = shutil.disk_usage(folder).free
-        found = f"{size(free)} free in {folder}"
+        found = f"{in_words(free)} free in {folder}"
         if free < LEAST_FREE_DISK_BYTES:
-            yield Check(name, "fault", found, f"free at least {size(LEAST_FREE_DISK_BYTES)} there")
+            yield Check(name, "fault", found, f"free at least {in_words(LEAST_FREE_DISK_BYTES)} there")
         elif not os.access(folder, os.W_OK):
             yield Check(name, "missing", f"{folder} cannot be written to", "render with --output FOLDER")
         else:
@@ -208,7 +205,7 @@ def _memory() -> Iterator[Check]:
     import psutil
 
     memory = psutil.virtual_memory()
-    found = f"{size(memory.available)} available of {size(memory.total)}"
+    found = f"{in_words(memory.available)} available of {in_words(memory.total)}"
     if memory.available < LEAST_FREE_MEMORY_BYTES:
         yield Check("memory", "fault", found, "close what else uses it")
     else:
@@ -222,7 +219,7 @@ def _models() -> Iterator[Check]:
     for position, entry in enumerate(registry.list_models()):
         if isinstance(entry, ModelInfo):
             yield Check(
-                "model", "ok", f"{entry.name}: {entry.title}, {size(entry.weight_bytes)}, {entry.path}"
+                "model", "ok", f"{entry.name}: {entry.title}, {in_words(entry.weight_bytes)}, {entry.path}"
             )
             continue
         fault = entry.fault

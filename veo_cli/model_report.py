@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from veo_cli.byte_size import in_words
 from veo_cli.errors import ModelMissing
 from veo_cli.models import registry
 from veo_cli.models.model_info import ModelInfo
-from veo_cli.progress import size
 from veo_cli.terminal import Terminal
 
 
@@ -23,7 +23,7 @@ def list_all(terminal: Terminal) -> None:
         for alias, hub_id in absent:
             terminal.result_json({"state": "absent", "name": alias, "hub_id": hub_id})
     else:
-        rows = [[model.name, model.title, size(model.weight_bytes), _frames(model)] for model in models]
+        rows = [[model.name, model.title, in_words(model.weight_bytes), _frames(model)] for model in models]
         rows += [[alias, hub_id, "not here", f"veo models {alias} --download"] for alias, hub_id in absent]
         terminal.table(["MODEL", "WHAT IT IS", "SIZE", "BY DEFAULT"], rows)
     for entry in found:
@@ -44,7 +44,7 @@ def describe_one(terminal: Terminal, name: str, *, download: bool) -> None:
         ["folder", str(model.path)],
         ["pipeline", model.pipeline_class],
         ["parameters", f"{model.num_parameters / 1e6:,.1f} million"],
-        ["weights", size(model.weight_bytes)],
+        ["weights", in_words(model.weight_bytes)],
         ["generates", sizes or f"any size in steps of {model.size_multiple}"],
         [
             "frames",
@@ -72,7 +72,7 @@ def describe(terminal: Terminal, name: str, *, download: bool) -> ModelInfo:
             raise
 
     def announce(hub_id: str, license_name: str, num_bytes: int) -> bool:
-        terminal.note(f"downloading {hub_id}: {size(num_bytes)}, licence {license_name}")
+        terminal.note(f"downloading {hub_id}: {in_words(num_bytes)}, licence {license_name}")
         return True
 
     registry.download(name, confirm=announce)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
+from veo_cli.byte_size import in_words
 from veo_cli.events import (
     Event,
     FramesDone,
@@ -126,12 +127,10 @@ class RunProgress:
 
     def _job_done(self, event: JobDone) -> None:
         self._end_one()
-        memory = f"; peak memory {size(event.peak_rss_bytes)}"
+        facts = f"{in_words(event.size_bytes)}; peak memory {in_words(event.peak_rss_bytes)}"
         if event.peak_vram_bytes:
-            memory += f", on the GPU {size(event.peak_vram_bytes)}"
-        self._terminal.note(
-            f"{self._tag(event.job_id)} done in {duration(event.seconds)} ({size(event.size_bytes)}{memory})"
-        )
+            facts += f", on the GPU {in_words(event.peak_vram_bytes)}"
+        self._terminal.note(f"{self._tag(event.job_id)} done in {duration(event.seconds)} ({facts})")
         self._result("done", event, event.output)
 
     def _job_failed(self, event: JobFailed) -> None:
@@ -338,10 +337,10 @@ def memory_now() -> str:
     """Memory in use by this process: the host's, and the GPU's where one is in use."""
     import psutil
 
-    text = size(psutil.Process().memory_info().rss)
+    text = in_words(psutil.Process().memory_info().rss)
     torch: Any = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
-        text += f", GPU {size(torch.cuda.memory_reserved())}"
+        text += f", GPU {in_words(torch.cuda.memory_reserved())}"
     return text
 
 
@@ -355,12 +354,3 @@ def duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02d} s"
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-
-
-def size(num_bytes: float) -> str:
-    """For people, in binary units: 512 B, 1.4 MiB, 23.0 GiB."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if num_bytes < 1024:
-            return f"{num_bytes:.0f} {unit}" if unit == "B" else f"{num_bytes:.1f} {unit}"
-        num_bytes /= 1024
-    return f"{num_bytes:.1f} TiB"
