@@ -1,4 +1,4 @@
-"""A coloured planet before stars: bands or craters that turn, a terminator, an air that glows, now and then rings."""
+"""A coloured planet before stars: bands or craters that turn, a terminator, glowing air, now and then rings."""
 
 from __future__ import annotations
 
