@@ -257,7 +257,9 @@ def _read_documents(file: _File, text: str, suffix: str) -> list[Node | None]:
 
 
 def _has_no_fields(text: str) -> bool:
-    """Whether a text from stdin is prompts, one a line: its first line that counts is neither a field nor a list."""
+    """Whether a text from stdin is prompts, one a line: its first line that counts is neither a field nor a
+    list.
+    """
     lines = (line.strip() for line in text.split("\n"))
     first = next((line for line in lines if line and not line.startswith("#")), "---")
     return not re.match(r"""[-{\[&!%?]|["']?[\w.-]+["']?\s*:(\s|$)""", first)

@@ -65,7 +65,9 @@ def guess_encoding(data: bytes) -> str:
 
 
 def _share(data: bytes, codec: str, first: str, last: str) -> float:
-    """Of the non-ASCII characters, the share from `first` to `last`; 0 when the bytes are not in that encoding."""
+    """Of the non-ASCII characters, the share from `first` to `last`; 0 when the bytes are not in that
+    encoding.
+    """
     try:
         text = data.decode(codec)
     except UnicodeDecodeError:

@@ -48,6 +48,6 @@ def faults(resolve: Resolve) -> Faults:
     def run(text: str | bytes, name: str = "job.yaml", **options: Any) -> Sequence[str]:
         with pytest.raises(SpecificationError) as caught:
             resolve(text, name, **options)
-        return [str(fault).partition(f"{name}:")[2] for fault in caught.value.faults]
+        return [str(fault).partition(f"{name}:")[2] or str(fault) for fault in caught.value.faults]
 
     return run

@@ -15,7 +15,12 @@ _VEO_MINI: dict[str, Any] = {
     "pipeline_class": "WanPipeline",
     "title": "veo-mini",
     "defaults": {
-        "width": 256, "height": 144, "num_frames": 33, "fps": 12, "num_inference_steps": 24, "guidance_scale": 5.0,
+        "width": 256,
+        "height": 144,
+        "num_frames": 33,
+        "fps": 12,
+        "num_inference_steps": 24,
+        "guidance_scale": 5.0,
         "flow_shift": 3.0,
     },
     "sizes": ((256, 144),),
@@ -31,7 +36,7 @@ _VEO_MINI: dict[str, Any] = {
     "fingerprint": "f" * 64,
     "prompt_language_hint": "English only",
     "extra": {"flow_shift": 3.0},
-}  # fmt: skip
+}
 
 
 def veo_mini(**changes: Any) -> ModelInfo:
@@ -43,14 +48,19 @@ def wan_14b() -> ModelInfo:
         name="wan2.1-t2v-14b",
         title="Wan2.1 T2V 14B",
         defaults={
-            "width": 832, "height": 480, "num_frames": 81, "fps": 16, "num_inference_steps": 50,
-            "guidance_scale": 5.0, "flow_shift": 3.0,
+            "width": 832,
+            "height": 480,
+            "num_frames": 81,
+            "fps": 16,
+            "num_inference_steps": 50,
+            "guidance_scale": 5.0,
+            "flow_shift": 3.0,
         },
         sizes=((832, 480), (480, 832), (1280, 720), (720, 1280)),
         max_num_frames=1001,
         prompt_language_hint="",
         extra={"flow_shift": 3.0, "flow_shift_by_size": {(1280, 720): 5.0, (720, 1280): 5.0}},
-    )  # fmt: skip
+    )
 
 
 def ltx() -> ModelInfo:
@@ -60,7 +70,12 @@ def ltx() -> ModelInfo:
         pipeline_class="LTXPipeline",
         title="LTX",
         defaults={
-            "width": 704, "height": 480, "num_frames": 161, "fps": 25, "num_inference_steps": 50, "guidance_scale": 3.0
+            "width": 704,
+            "height": 480,
+            "num_frames": 161,
+            "fps": 25,
+            "num_inference_steps": 50,
+            "guidance_scale": 3.0,
         },
         sizes=(),
         size_multiple=32,
@@ -68,11 +83,13 @@ def ltx() -> ModelInfo:
         max_num_frames=4097,
         prompt_language_hint="",
         extra={},
-    )  # fmt: skip
+    )
 
 
 def describe(name: str) -> ModelInfo:
     models = {"veo-mini": veo_mini, "wan2.1-t2v-14b": wan_14b, "ltx": ltx}
     if name not in models:
-        raise ModelMissing("there is no such model", where=name, fix="list the models that are here:  veo models")
+        raise ModelMissing(
+            "there is no such model", where=name, fix="list the models that are here:  veo models"
+        )
     return models[name]()

@@ -22,30 +22,57 @@ CASES = Path(__file__).parents[1] / "cases" / "dev"
 GOOD: dict[str, dict[str, Any]] = {
     "01_minimal.yaml": {"clips": 1, "width": 256, "height": 144, "num_frames": 33, "fps": 12},
     "02_full.yaml": {
-        "clips": 1, "width": 256, "height": 144, "num_frames": 17, "fps": 12, "seed": 7, "num_inference_steps": 8,
-        "guidance_schedule": "sqrt_decay", "noise_schedule": "cosine", "negative_prompt": "blurry",
+        "clips": 1,
+        "width": 256,
+        "height": 144,
+        "num_frames": 17,
+        "fps": 12,
+        "seed": 7,
+        "num_inference_steps": 8,
+        "guidance_schedule": "sqrt_decay",
+        "noise_schedule": "cosine",
+        "negative_prompt": "blurry",
     },
     "03_multi_document.yaml": {"clips": 3, "seed": [1, 2, 3]},
     "04_list_and_matrix.yaml": {
-        "clips": 6, "seed": [11, 12, 11, 12, 5, 5], "guidance_scale": [1.0, 1.0, 4.0, 4.0, 1.0, 4.0], "num_frames": 9,
+        "clips": 6,
+        "seed": [11, 12, 11, 12, 5, 5],
+        "guidance_scale": [1.0, 1.0, 4.0, 4.0, 1.0, 4.0],
+        "num_frames": 9,
     },
     "05_lines_crlf_bom.txt": {
-        "clips": 2, "prompt": ["calm ocean at sunset", "a purple planet among the stars"],
+        "clips": 2,
+        "prompt": ["calm ocean at sunset", "a purple planet among the stars"],
     },
     "07_utf8_chinese.yaml": {"clips": 1, "prompt": "夜晚的灯塔, 雾", "says": ["English only"]},
     "08_other_tool_names.yaml": {
-        "clips": 1, "num_frames": 17, "num_inference_steps": 6, "guidance_scale": 4, "flow_shift": 3, "seed": 42,
-        "width": 256, "height": 144,
+        "clips": 1,
+        "num_frames": 17,
+        "num_inference_steps": 6,
+        "guidance_scale": 4,
+        "flow_shift": 3,
+        "seed": 42,
+        "width": 256,
+        "height": 144,
         "warns": ["size is resolution here", "frame_num is num_frames", "base_seed is seed"],
     },
     "12_nasty_name.yaml": {"clips": 1, "num_frames": 9},
     "13_very_long_prompt.yaml": {"clips": 1},
-    "18_odd_size.yaml": {"clips": 1, "width": 1920, "height": 1080, "says": ["generates 256x144", "1920x1080"]},
+    "18_odd_size.yaml": {
+        "clips": 1,
+        "width": 1920,
+        "height": 1080,
+        "says": ["generates 256x144", "1920x1080"],
+    },
     "19_duration.yaml": {"clips": 1, "num_frames": 25, "says": ["24 frames", "25 are made"]},
     "20_generate_request.json": {
-        "clips": 1, "num_frames": 25, "width": 256, "height": 144, "warns": ["duration_sec is duration here"],
+        "clips": 1,
+        "num_frames": 25,
+        "width": 256,
+        "height": 144,
+        "warns": ["duration_sec is duration here"],
     },
-}  # fmt: skip
+}
 
 # name -> "line:column" of each fault, and words of its text
 BAD: dict[str, list[tuple[str, list[str]]]] = {
@@ -70,7 +97,9 @@ BAD: dict[str, list[tuple[str, list[str]]]] = {
 
 
 def resolved(name: str, tmp_path: Path) -> list[ResolvedJob]:
-    return resolve_jobs(read_specs([str(CASES / name)], stdin=io.StringIO()), describe=describe, output=tmp_path)
+    return resolve_jobs(
+        read_specs([str(CASES / name)], stdin=io.StringIO()), describe=describe, output=tmp_path
+    )
 
 
 def test_every_case_is_expected() -> None:

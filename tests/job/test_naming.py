@@ -9,15 +9,26 @@ import pytest
 from veo_cli.naming import DEFAULT_TEMPLATE, NameTemplate, output_template, slug
 
 VALUES: dict[str, int | float | str] = {
-    "seed": 7, "id": "0123abcd", "job_id": "0123abcd" * 8, "model": "Wan-AI/Wan2.1", "width": 256, "height": 144,
-    "fps": 12.0, "num_frames": 33, "steps": 24, "guidance": 4.5,
-}  # fmt: skip
+    "seed": 7,
+    "id": "0123abcd",
+    "job_id": "0123abcd" * 8,
+    "model": "Wan-AI/Wan2.1",
+    "width": 256,
+    "height": 144,
+    "fps": 12.0,
+    "num_frames": 33,
+    "steps": 24,
+    "guidance": 4.5,
+}
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ('what? a "red" ball: 50% bigger * <fast>/slow | 🎈 ../../etc', "what-a-red-ball-50-bigger-fast-slow-etc"),
+        (
+            'what? a "red" ball: 50% bigger * <fast>/slow | 🎈 ../../etc',
+            "what-a-red-ball-50-bigger-fast-slow-etc",
+        ),
         ("夜晚的灯塔, 雾", "夜晚的灯塔-雾"),
         ("Café Ångström's naïve Straße", "cafe-angstroms-naive-strasse"),
         ("한국어 등대", "한국어-등대"),
@@ -27,7 +38,7 @@ VALUES: dict[str, int | float | str] = {
         ("🎈", ""),
         ("  -_- a_b -_-", "a_b"),
     ],
-)  # fmt: skip
+)
 def test_slugs(text: str, expected: str) -> None:
     assert slug(text, 60) == expected
 
@@ -44,7 +55,15 @@ def test_any_text_gives_a_safe_name() -> None:
     template = NameTemplate(DEFAULT_TEMPLATE)
     for _ in range(2000):
         text = "".join(
-            chr(generator.choice([generator.randrange(32, 127), generator.randrange(0xD7FF), generator.randrange(0xE000, 0x1FFFF)]))
+            chr(
+                generator.choice(
+                    [
+                        generator.randrange(32, 127),
+                        generator.randrange(0xD7FF),
+                        generator.randrange(0xE000, 0x1FFFF),
+                    ]
+                )
+            )
             for _ in range(generator.randrange(1, 80))
         )
         name = template.path({**VALUES, "seed": generator.randrange(2**63)}, text, text[:30])
@@ -107,5 +126,5 @@ def test_output_field() -> None:
     assert output_template("v1.5") == "v1.5.mp4"
     assert output_template("a.MP4") == "a.MP4"
     assert output_template("clips/") == "clips/" + DEFAULT_TEMPLATE
-    with pytest.raises(ValueError, match="not .mov"):
+    with pytest.raises(ValueError, match=re.escape("not .mov")):
         output_template("a.mov")

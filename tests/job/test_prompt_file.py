@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -34,7 +35,7 @@ def test_names_are_those_of_job() -> None:
     expected = set()
     for name, info in Job.model_fields.items():
         if name in GROUPS:
-            assert tuple(info.annotation.model_fields) == GROUPS[name]  # type: ignore[union-attr]
+            assert tuple(info.annotation.model_fields) == GROUPS[name]
             expected |= {f"{name}.{leaf}" for leaf in GROUPS[name]}
         else:
             assert name in TOP_LEVEL
@@ -72,11 +73,17 @@ def test_prompt_blanks_are_trimmed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("written", "size"),
     [
-        ("720p", (1280, 720)), ("4k", (3840, 2160)), ("4K", (3840, 2160)), ("2k", (2560, 1440)),
-        ("full hd", (1920, 1080)), ("1280x720", (1280, 720)), ("1280*720", (1280, 720)),
-        ("1280 × 720", (1280, 720)), ("[640, 360]", (640, 360)),
+        ("720p", (1280, 720)),
+        ("4k", (3840, 2160)),
+        ("4K", (3840, 2160)),
+        ("2k", (2560, 1440)),
+        ("full hd", (1920, 1080)),
+        ("1280x720", (1280, 720)),
+        ("1280*720", (1280, 720)),
+        ("1280 × 720", (1280, 720)),
+        ("[640, 360]", (640, 360)),
     ],
-)  # fmt: skip
+)
 def test_resolutions(written: str, size: tuple[int, int], tmp_path: Path) -> None:
     (fields,) = fields_of(f"prompt: a\nresolution: {written}\n", tmp_path)
     assert (fields["width"], fields["height"]) == size
@@ -98,22 +105,44 @@ def test_durations(written: str, seconds: float, tmp_path: Path) -> None:
         ("prompt: a\nGuidance-Scale: 5", "2:1: unknown field Guidance-Scale\n  did you mean guidance_scale?"),
         ("prompt: a\nencode: {cfr: 5}", "2:10: unknown field encode.cfr\n  did you mean encode.crf?"),
         ("prompt: a\nencode.cfr: 5", "2:1: unknown field encode.cfr\n  did you mean encode.crf?"),
-        ("prompt: a\ncrf: 5", "2:1: unknown field crf\n  did you mean crf in the group encode, encode: {crf: ...}?"),
+        (
+            "prompt: a\ncrf: 5",
+            "2:1: unknown field crf\n  did you mean crf in the group encode, encode: {crf: ...}?",
+        ),
         ("prompt: a\nmatrx: {seed: [1]}", "2:1: unknown field matrx\n  did you mean matrix?"),
         ("prompt: a\nencode: 5", "2:9: encode is a group of fields\n  write encode: {codec: ...}"),
-        ("prompt: [a, b]", "1:9: prompt is one value, not a list\n  put quotes around a text with [ ] { } in it"),
-        ("prompt: a\nseed: [1, 2]", "2:7: seed is one value, not a list\n  for several clips: matrix: {seed: [...]}"),
+        (
+            "prompt: [a, b]",
+            "1:9: prompt is one value, not a list\n  put quotes around a text with [ ] { } in it",
+        ),
+        (
+            "prompt: a\nseed: [1, 2]",
+            "2:7: seed is one value, not a list\n  for several clips: matrix: {seed: [...]}",
+        ),
         ("prompt: a\nseed: '5'", "2:7: seed: '5' is text, for it stands in quotes\n  write seed: 5"),
         ("prompt: a\nduration: long", "2:11: duration: 'long' is not a duration\n  write 4s, 2.5s or 250ms"),
-        ("prompt: a\nnum_videos: 3", "2:1: there is no field num_videos\n  one clip a job; for several: matrix: {seed: [1, 2, 3]}"),
-        ("calm ocean", '1:1: a text instead of fields\n  write prompt: "calm ocean", or name the file .txt: one prompt a line'),
-        ("matrix: {seed: 3}\nprompt: a", "1:16: matrix: seed needs a list of values\n  write matrix: {seed: [first, second]}"),
+        (
+            "prompt: a\nnum_videos: 3",
+            "2:1: there is no field num_videos\n  one clip a job; for several: matrix: {seed: [1, 2, 3]}",
+        ),
+        (
+            "calm ocean",
+            "1:1: a text instead of fields\n"
+            '  write prompt: "calm ocean", or name the file .txt: one prompt a line',
+        ),
+        (
+            "matrix: {seed: 3}\nprompt: a",
+            "1:16: matrix: seed needs a list of values\n  write matrix: {seed: [first, second]}",
+        ),
         ("matrix: {sed: [1, 2]}\nprompt: a", "1:10: unknown field sed\n  did you mean seed?"),
         ("prompts: a", "1:10: prompts is a list\n  write prompts: [first text, second text]"),
         ("prompt: a\npreset: [draft]", "2:9: preset is one name\n  write preset: draft"),
-        ("prompt: a\nloras: [{file: x}]", "2:9: loras: not a LoRA\n  write loras: [{path: style.safetensors, scale: 0.8}]"),
+        (
+            "prompt: a\nloras: [{file: x}]",
+            "2:9: loras: not a LoRA\n  write loras: [{path: style.safetensors, scale: 0.8}]",
+        ),
     ],
-)  # fmt: skip
+)
 def test_faults(text: str, fault: str, tmp_path: Path) -> None:
     assert fault_of(text, tmp_path) == fault
 
@@ -131,11 +160,17 @@ def test_faults(text: str, fault: str, tmp_path: Path) -> None:
         ("prompt: a\nupscale: {model: x}", "super-resolution networks are not built yet"),
         ("prompt: a\nprompts: [b]", "both prompt and prompts"),
         ("prompt: a\nmatrix: {seed: [1], base_seed: [2]}", "base_seed and seed set the same field"),
-        ("prompt: a\nmatrix: {num_frames: [5], duration: [2s]}", "duration and num_frames set the same field"),
-        ("prompt: a\nmatrix: {seed: [%s], flow_shift: [%s]}" % (("1," * 400,) * 2), "160,000 jobs from one document"),
+        (
+            "prompt: a\nmatrix: {num_frames: [5], duration: [2s]}",
+            "duration and num_frames set the same field",
+        ),
+        (
+            f"prompt: a\nmatrix: {{seed: [{'1,' * 400}], flow_shift: [{'1,' * 400}]}}",
+            "160,000 jobs from one document",
+        ),
         ("prompts: [a, [b]]", "not a prompt"),
     ],
-)  # fmt: skip
+)
 def test_contradictions(text: str, words: str, tmp_path: Path) -> None:
     assert words in fault_of(text, tmp_path)
 
@@ -172,7 +207,12 @@ matrix:
     specs = specs_of(text, tmp_path)
     rows = [(s.fields["prompt"], s.preset, s.fields["encode"]["crf"], s.fields["seed"]) for s in specs]
     assert rows == [
-        *[("a", preset, crf, seed) for preset in ("standard", "draft") for crf in (20, 30) for seed in (1, 2)],
+        *[
+            ("a", preset, crf, seed)
+            for preset in ("standard", "draft")
+            for crf in (20, 30)
+            for seed in (1, 2)
+        ],
         *[("b", preset, crf, 5) for preset in ("standard", "draft") for crf in (20, 30)],
         *[("c", "draft", crf, seed) for crf in (20, 30) for seed in (1, 2)],
     ]
@@ -233,7 +273,7 @@ def test_stdin(text: str, prompts: list[str]) -> None:
 
 def test_folder_glob_and_repeats(tmp_path: Path) -> None:
     for name in ("shot10.yaml", "shot9.yaml", "b.json", "c.txt", ".hidden.yaml", "notes.md", "clip.json"):
-        (tmp_path / name).write_text('{"prompt": "%s"}' % name)
+        (tmp_path / name).write_text(json.dumps({"prompt": name}))
     (tmp_path / "clip.mp4").write_bytes(b"")  # so clip.json is its sidecar
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "d.yaml").write_text("prompt: d")
@@ -278,7 +318,21 @@ def test_hostile_bytes_give_faults_not_crashes(tmp_path: Path) -> None:
         for _ in range(generator.randrange(1, 6)):
             at = generator.randrange(len(data) + 1)
             data[at : at + generator.randrange(3)] = generator.choice(
-                [b"", b"\t", b": ", b"{", b"]", b"&a ", b"*a", b"\xff", b"\x00", b"\n- ", b'"', b"!!x ", b"---\n"]
+                [
+                    b"",
+                    b"\t",
+                    b": ",
+                    b"{",
+                    b"]",
+                    b"&a ",
+                    b"*a",
+                    b"\xff",
+                    b"\x00",
+                    b"\n- ",
+                    b'"',
+                    b"!!x ",
+                    b"---\n",
+                ]
             )
         path = path.with_suffix(generator.choice([".yaml", ".json", ".txt"]))
         path.write_bytes(bytes(data))

@@ -38,16 +38,16 @@ def test_not_a_number_is_a_number() -> None:
 
 def test_documents_and_positions() -> None:
     first, second = yaml12.read_documents("# comment\na: 1\n---\nb:\n  - x\n  - {c: 2}\n")
-    assert (first.line, first.column) == (2, 1)  # type: ignore[union-attr]
-    (key, items) = second.entries[0]  # type: ignore[union-attr]
+    assert (first.line, first.column) == (2, 1)
+    (key, items) = second.entries[0]
     assert (key.line, key.column) == (4, 1)
-    assert [(item.line, item.column) for item in items.items] == [(5, 5), (6, 5)]  # type: ignore[union-attr]
+    assert [(item.line, item.column) for item in items.items] == [(5, 5), (6, 5)]
 
 
 def test_columns_count_characters_not_bytes() -> None:
     (node,) = yaml12.read_documents("a: {夜晚: 1, b: 2}")
-    inner = node.entries[0][1]  # type: ignore[union-attr]
-    assert inner.entries[1][0].column == 12  # type: ignore[union-attr]
+    inner = node.entries[0][1]
+    assert inner.entries[1][0].column == 12
 
 
 @pytest.mark.parametrize(
@@ -112,14 +112,22 @@ def test_any_json_reads_the_same() -> None:
             return [anything(depth + 1) for _ in range(generator.randrange(4))]
         if kind == 6:
             return {random_text(): anything(depth + 1) for _ in range(generator.randrange(4))}
-        return [None, True, generator.randrange(-(10**12), 10**12), generator.uniform(-1e9, 1e9), random_text()][kind]
+        return [
+            None,
+            True,
+            generator.randrange(-(10**12), 10**12),
+            generator.uniform(-1e9, 1e9),
+            random_text(),
+        ][kind]
 
     def random_text() -> str:
         return "".join(generator.choice('ab "\\/\n\té夜🎈:{}[],#') for _ in range(generator.randrange(8)))
 
     for _ in range(200):
         value = anything(0)
-        text = json.dumps(value, indent=generator.choice([None, 2, "\t"]), ensure_ascii=generator.random() < 0.5)
+        text = json.dumps(
+            value, indent=generator.choice([None, 2, "\t"]), ensure_ascii=generator.random() < 0.5
+        )
         (node,) = json_located.read_documents(text)
         assert node is not None
         assert plain_value(node) == value
@@ -128,7 +136,7 @@ def test_any_json_reads_the_same() -> None:
 def test_json_lines() -> None:
     nodes = json_located.read_documents('{"a": 1}\n{"a": 2}\n')
     assert [plain_value(node) for node in nodes if node is not None] == [{"a": 1}, {"a": 2}]
-    assert nodes[1].line == 2  # type: ignore[union-attr]
+    assert nodes[1].line == 2
 
 
 @pytest.mark.parametrize(
