@@ -21,33 +21,29 @@ if TYPE_CHECKING:
 HELP_WIDTH = 100
 
 
-class _LeanParameters(typer.core.TyperCommand if TYPE_CHECKING else object):
-    """Leaves options that were not given as they are.
+def _leave_unset_alone(parameters: list[Any]) -> list[Any]:
+    """Keep the values of options that were not given as they are.
 
     Typer passes even those through pydantic, whose import alone costs more than all that `veo presets` does.
     """
-
-    def get_params(self, ctx: typer.Context) -> list[Any]:
-        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
-        for parameter in parameters:
-            if "process_value" not in vars(parameter) and not parameter.required:
-                convert = parameter.process_value
-                parameter.process_value = partial(self._convert_if_given, convert)
-        return parameters
-
-    @staticmethod
-    def _convert_if_given(
-        convert: Callable[[typer.Context, Any], Any], ctx: typer.Context, value: Any
-    ) -> Any:
-        return convert(ctx, value) if value else value
+    for parameter in parameters:
+        if "process_value" not in vars(parameter) and not parameter.required:
+            parameter.process_value = partial(_convert_if_given, parameter.process_value)
+    return parameters
 
 
-class _LeanGroup(_LeanParameters, typer.core.TyperGroup):
-    pass
+def _convert_if_given(convert: Callable[[Any, Any], Any], context: Any, value: Any) -> Any:
+    return convert(context, value) if value else value
 
 
-class _LeanCommand(_LeanParameters, typer.core.TyperCommand):
-    pass
+class _LeanGroup(typer.core.TyperGroup):
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _leave_unset_alone(super().get_params(ctx))
+
+
+class _LeanCommand(typer.core.TyperCommand):
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _leave_unset_alone(super().get_params(ctx))
 
 
 app = typer.Typer(
