@@ -311,6 +311,7 @@ class FfmpegPipe:
 
     def _hung(self) -> None:
         self._process.kill()
+        self._process.wait()
         raise EncodeFailed(
             "ffmpeg hangs",
             why=f"it took no frame and used no CPU for {STALL_TIMEOUT_S:.0f} s; it was killed",
