@@ -45,7 +45,7 @@ def paint(stage: Stage) -> Tensor:
     _cliff(stage, sky.picture, x, side, ground, roughness)
     local_x, local_y = (layer.x - x) / size, (layer.y - ground + 0.02) / size
     _beam(stage, sky.picture, local_x, local_y - _LAMP, behind=True)
-    _draw_tower(stage).blit(sky.picture, local_x, local_y)
+    _draw_tower(stage).blit(sky.picture, local_x / stage.draw("tower/girth", 1.1, 1.4), local_y)
     _beam(stage, sky.picture, local_x, local_y - _LAMP, behind=False)
     paint_sea(stage, sky, roughness=roughness, first=_SHORE, last=SWELLS)
     return finish(stage, sky.picture)
