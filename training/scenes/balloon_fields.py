@@ -17,7 +17,7 @@ _HILLS = 5
 def paint(stage: Stage) -> Tensor:
     """(batch, 3, frame, row, column), RGB in [0, 1]."""
     x = stage.place("balloon/x", -0.42, 0.42)
-    stage.aim(horizon=stage.draw("horizon", -0.20, -0.08), focus_x=x * 0.7)
+    stage.aim(horizon=stage.draw("horizon", -0.30, -0.16), focus_x=x * 0.7)
     sky = paint_sky(stage)
     picture = sky.picture
     for k in range(_HILLS):
@@ -118,8 +118,8 @@ def _envelope(stage: Stage, density: float) -> Canvas:
     lean = torch.where(stage.draw("sky/light x", -0.62, 0.62) < 0, -1.0, 1.0)
     shade = 1.06 - 0.36 * smoothstep(-0.05, 0.42, -x * lean + 0.35 * (0.65 - y))
     second = torch.lerp(
-        stage.subject(0.80),
-        torch.lerp(stage.subject(), stage.colour("#fffaf0"), 0.45),
+        stage.subject(0.76),
+        torch.lerp(stage.subject(), stage.colour("#fffaf0"), 0.16),
         stage.chance("balloon/pale", 0.5),
     )
     colour = torch.lerp(stage.subject(), second, stripe) * shade
@@ -152,8 +152,8 @@ def _envelope(stage: Stage, density: float) -> Canvas:
 
 def _balloon(stage: Stage, picture: Tensor, x: Tensor) -> None:
     layer = stage.layer(1.0)
-    lift = stage.draw("balloon/lift", 0.02, 0.12)
-    size = torch.minimum(stage.draw("balloon/size", 0.42, 0.56), (stage.headroom() - lift) / 1.05)
+    lift = stage.draw("balloon/lift", -0.05, 0.06)
+    size = torch.minimum(stage.draw("balloon/size", 0.46, 0.64), (stage.headroom() - lift) / 1.05)
     phase = stage.draw("balloon/phase", 0, TAU)
     wind = stage.draw("balloon/wind", -0.035, 0.035)
     bob = 0.012 * torch.sin(stage.seconds * 1.3 + phase)

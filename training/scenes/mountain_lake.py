@@ -18,8 +18,8 @@ def paint(stage: Stage) -> Tensor:
     stage.aim(horizon=stage.draw("horizon", -0.22, -0.06), focus_x=stage.draw("focus", -0.3, 0.3))
     sky = paint_sky(stage)
     picture = sky.picture
-    _range(stage, picture, "far", 0.66, stage.draw("far/height", 0.24, 0.36), 0.62, 0.55)
-    _range(stage, picture, "mid", 0.78, stage.draw("mid/height", 0.15, 0.30), 0.85, 0.30)
+    _range(stage, picture, "far", 0.66, stage.draw("far/height", 0.36, 0.50), 0.62, 0.55)
+    _range(stage, picture, "mid", 0.78, stage.draw("mid/height", 0.20, 0.36), 0.85, 0.30)
     _shore(stage, picture)
     _lake(stage, picture)
     glitter(stage, sky, 0.8)
@@ -35,7 +35,7 @@ def _range(
     canvas = Canvas(stage, -reach, reach, -0.26, 0.5, density=1.25)
     x, y = canvas.x, canvas.y
     outline = peaks(stage, name, x, frequency, 5, 0.42)
-    top = stage.horizon + height * (0.30 + 1.05 * outline)
+    top = stage.horizon + height * (0.14 + 1.15 * outline.clamp(min=0) ** 1.35)
     below = (top - y).clamp(min=0)
     lean = torch.where(stage.draw("sky/light x", -0.62, 0.62) < 0, -1.0, 1.0)
     # The ridge lines wander down from each peak, so the faces part along a broken line.
@@ -54,7 +54,7 @@ def _range(
     body = coverage(y - top, canvas.pixel * 1.4)
     canvas.over(body, base)
     # Snow above a line that zigzags; it reaches lower while it snows.
-    line = stage.draw(f"{name}/snow line", 0.50, 0.80) - 0.42 * stage.snow
+    line = stage.draw(f"{name}/snow line", 0.36, 0.62) - 0.30 * stage.snow
     zigzag = 0.16 * peaks(stage, f"{name}/zigzag", x, 5.5, 3, 0.6) - 0.08
     level = (y - stage.horizon) / height - line - zigzag
     bright = torch.lerp(stage.lit("#a9bcdc", distance), stage.lit("#ffffff", distance), face)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -104,6 +105,9 @@ class Stage:
         self.rows, self.columns = ROWS * scale, COLUMNS * scale
         wrapped = [(int(seed) & (2**64 - 1)) for seed in seeds]
         signed = [seed - 2**64 if seed >= 2**63 else seed for seed in wrapped]
+        # Small values asked for again and again: each would cost kernel launches and copies to the device.
+        self._colours: dict[str | tuple[float, float, float], Tensor] = {}
+        self._drawn: dict[tuple[str, int], Tensor] = {}
         self.seeds = torch.tensor(signed, dtype=torch.int64).to(device)
         frame = torch.arange(num_frames, device=device, dtype=torch.float32).view(1, 1, -1, 1, 1)
         self.seconds = frame / FRAMES_PER_SECOND
@@ -125,7 +129,9 @@ class Stage:
 
     def draws(self, name: str, low: float, high: float, count: int) -> tuple[Tensor, ...]:
         """`count` values a clip, uniform in [low, high): a tuple of (batch, 1, 1, 1, 1)."""
-        values = uniform(self.seeds, f"{self.scene}/{name}", count) * (high - low) + low
+        if (name, count) not in self._drawn:
+            self._drawn[name, count] = uniform(self.seeds, f"{self.scene}/{name}", count)
+        values = self._drawn[name, count] * (high - low) + low
         return values.view(self.batch, count, 1, 1, 1, 1).unbind(1)
 
     def draw(self, name: str, low: float = 0.0, high: float = 1.0) -> Tensor:
@@ -157,9 +163,10 @@ class Stage:
 
     def colour(self, code: str | tuple[float, float, float]) -> Tensor:
         """'#rrggbb' or (r, g, b) in [0, 1] -> (1, 3, 1, 1, 1)."""
-        if isinstance(code, str):
-            code = tuple(int(code[i : i + 2], 16) / 255 for i in (1, 3, 5))  # type: ignore[assignment]
-        return torch.tensor(code).to(self.device).view(1, 3, 1, 1, 1)
+        if code not in self._colours:
+            rgb = tuple(int(code[i : i + 2], 16) / 255 for i in (1, 3, 5)) if isinstance(code, str) else code
+            self._colours[code] = torch.tensor(rgb).to(self.device).view(1, 3, 1, 1, 1)
+        return self._colours[code]
 
     def by_time(self, day: str, sunset: str, night: str) -> Tensor:
         """The colour of each clip's time: (batch, 3, 1, 1, 1)."""
@@ -167,12 +174,20 @@ class Stage:
             self.day * self.colour(day) + self.sunset * self.colour(sunset) + self.night * self.colour(night)
         )
 
+    @cached_property
+    def _light(self) -> Tensor:
+        return self._by_time_and_weather(LIGHT)
+
     def _by_time_and_weather(self, table: dict[tuple[str, str], tuple[float, float, float]]) -> Tensor:
         rows = [table[a.time or "day", a.weather or "clear"] for a in self.attributes]
         return torch.tensor(rows).to(self.device).view(self.batch, 3, 1, 1, 1)
 
     def sky_colours(self) -> tuple[Tensor, Tensor, Tensor]:
         """Zenith, middle and horizon colour of each clip: (batch, 3, 1, 1, 1) each."""
+        return self._sky
+
+    @cached_property
+    def _sky(self) -> tuple[Tensor, Tensor, Tensor]:
         where = self.draw("sky palette")
         rows = [SKY[a.time or "day", a.weather or "clear"] for a in self.attributes]
         first, second = (
@@ -196,13 +211,13 @@ class Stage:
         own = self.colour(colour) if isinstance(colour, str) else colour
         if snowed:
             own = torch.lerp(own, self.colour("#f2f5fa"), self.snow * snowed)
-        own = own * self._by_time_and_weather(LIGHT)
+        own = own * self._light
         return torch.lerp(own, self.haze_colour(), self.haze(distance))
 
     def haze(self, distance: float) -> Tensor:
         """How much of a layer the air hides: (batch, 1, 1, 1, 1) in [0, 1]."""
-        strength = torch.tensor([HAZE[a.weather or "clear"] for a in self.attributes]).to(self.device)
-        strength = strength.view(-1, 1, 1, 1, 1)
+        bad = self.rain * HAZE["rain"] + self.snow * HAZE["snow"] + self.fog * HAZE["fog"]
+        strength = bad + (1 - self.rain - self.snow - self.fog) * HAZE["clear"]
         floor = self.fog * 0.12
         return (floor + (1 - floor) * strength * distance**0.8).clamp(0, 0.97)
 
