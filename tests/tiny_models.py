@@ -1,4 +1,4 @@
-"""Tiny random checkpoints made by diffusers' own classes and saved in its folder format; each in well under a second.
+"""Tiny random checkpoints made by diffusers' own classes and saved in its folder format, each in a moment.
 
     make_wan21(folder)  make_wan22_a14b(folder)  make_wan22_ti2v(folder)  make_veo_mini(folder)
     make_ltx(folder)    make_cogvideox(folder)   make_wan_lora(file, transformer_folder)
@@ -75,9 +75,16 @@ def make_ltx(folder: Path, *, seed: int = 0) -> Path:
 
     torch.manual_seed(seed)
     transformer = LTXVideoTransformer3DModel(
-        in_channels=8, out_channels=8, patch_size=1, patch_size_t=1, num_attention_heads=2, attention_head_dim=8,
-        cross_attention_dim=16, num_layers=1, caption_channels=TEXT_DIM,
-    )  # fmt: skip
+        in_channels=8,
+        out_channels=8,
+        patch_size=1,
+        patch_size_t=1,
+        num_attention_heads=2,
+        attention_head_dim=8,
+        cross_attention_dim=16,
+        num_layers=1,
+        caption_channels=TEXT_DIM,
+    )
     vae = AutoencoderKLLTXVideo(
         latent_channels=8, block_out_channels=(8, 8, 8, 8), decoder_block_out_channels=(8, 8, 8, 8),
         layers_per_block=(1, 1, 1, 1, 1), decoder_layers_per_block=(1, 1, 1, 1, 1),
@@ -140,9 +147,16 @@ def make_wan_transformer(*, text_dim: int = TEXT_DIM, channels: int = 16) -> Any
     from diffusers import WanTransformer3DModel
 
     return WanTransformer3DModel(
-        num_attention_heads=2, attention_head_dim=12, in_channels=channels, out_channels=channels, text_dim=text_dim,
-        freq_dim=32, ffn_dim=32, num_layers=2, rope_max_seq_len=256,
-    )  # fmt: skip
+        num_attention_heads=2,
+        attention_head_dim=12,
+        in_channels=channels,
+        out_channels=channels,
+        text_dim=text_dim,
+        freq_dim=32,
+        ffn_dim=32,
+        num_layers=2,
+        rope_max_seq_len=256,
+    )
 
 
 def make_wan_vae(*, residual: bool = False) -> Any:
@@ -150,14 +164,29 @@ def make_wan_vae(*, residual: bool = False) -> Any:
 
     if residual:
         return AutoencoderKLWan(
-            base_dim=4, decoder_base_dim=8, z_dim=16, dim_mult=[1, 2, 2, 2], num_res_blocks=1,
-            temperal_downsample=[False, True, True], is_residual=True, in_channels=12, out_channels=12, patch_size=2,
-            scale_factor_spatial=16, latents_mean=WAN_LATENT_MEAN, latents_std=WAN_LATENT_STD,
-        )  # fmt: skip
+            base_dim=4,
+            decoder_base_dim=8,
+            z_dim=16,
+            dim_mult=[1, 2, 2, 2],
+            num_res_blocks=1,
+            temperal_downsample=[False, True, True],
+            is_residual=True,
+            in_channels=12,
+            out_channels=12,
+            patch_size=2,
+            scale_factor_spatial=16,
+            latents_mean=WAN_LATENT_MEAN,
+            latents_std=WAN_LATENT_STD,
+        )
     return AutoencoderKLWan(
-        base_dim=4, z_dim=16, dim_mult=[1, 1, 1, 1], num_res_blocks=1, temperal_downsample=[False, True, True],
-        latents_mean=WAN_LATENT_MEAN, latents_std=WAN_LATENT_STD,
-    )  # fmt: skip
+        base_dim=4,
+        z_dim=16,
+        dim_mult=[1, 1, 1, 1],
+        num_res_blocks=1,
+        temperal_downsample=[False, True, True],
+        latents_mean=WAN_LATENT_MEAN,
+        latents_std=WAN_LATENT_STD,
+    )
 
 
 def make_scheduler(name: str, flow_shift: float) -> Any:
@@ -176,7 +205,7 @@ def make_tokenizer() -> Any:
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
 
-    characters = sorted(set(string.printable) - set(string.whitespace)) + ["\u2581"]
+    characters = [*sorted(set(string.printable) - set(string.whitespace)), "\u2581"]
     vocabulary = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), *((c, -2.0) for c in characters)]
     tokenizer = Tokenizer(models.Unigram(vocabulary, unk_id=2))
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()

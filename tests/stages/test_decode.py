@@ -1,4 +1,4 @@
-"""Streamed decoding equals whole decoding bit for bit, for both VAEs, tiled or not, and holds its memory flat."""
+"""Streamed decoding equals whole decoding bit for bit, for both VAEs, tiled or not; memory stays flat."""
 
 from __future__ import annotations
 

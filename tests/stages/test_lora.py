@@ -88,7 +88,7 @@ def test_layers_that_do_not_fit_are_counted(info, tmp_path):
 
 
 def test_original_wan_key_names_are_understood(info, tmp_path):
-    """The names of the authors' own code (`diffusion_model.blocks.0.self_attn.q`), with lora_down / lora_up."""
+    """The names of the authors' own code (`diffusion_model.blocks.0.self_attn.q.lora_down`)."""
     from safetensors.torch import save_file
 
     weights = {}

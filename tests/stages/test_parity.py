@@ -1,4 +1,4 @@
-"""The oracle: on tiny random checkpoints our sampler and decoder make the frames of diffusers' WanPipeline."""
+"""The oracle: on tiny random checkpoints our sampler and decoder give WanPipeline's frames."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_long_prompts_and_entities_are_read_as_diffusers_reads_them(folders):
 
 
 def test_linear_schedule_equals_diffusers_with_those_sigmas(folders):
-    """`noise_schedule: linear` at shift 3 is what UniPC makes of the plain grid 1 - i/T when given it from outside."""
+    """`noise_schedule: linear` at shift 3 is what UniPC makes of the grid 1 - i/T given from outside."""
     import numpy as np
 
     scheduler = tiny_models.make_scheduler("unipc", 3.0)
@@ -126,7 +126,7 @@ def test_linear_schedule_equals_diffusers_with_those_sigmas(folders):
 
 
 def test_veo_mini_form_through_stock_diffusers(tmp_path):
-    """fp16 weights, fp32 arithmetic: transformer, scheduler and VAE of diffusers in a loop written out here."""
+    """fp16 weights, fp32 arithmetic: transformer, scheduler and VAE of diffusers in a written-out loop."""
     from diffusers import AutoencoderKLWan, FlowMatchEulerDiscreteScheduler, WanTransformer3DModel
 
     folder = tiny_models.make_veo_mini(tmp_path / "mini")

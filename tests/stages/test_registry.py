@@ -1,4 +1,4 @@
-"""Models are described from JSON and headers alone; what is not a whole model folder is a clear error at once."""
+"""Models are described from JSON and headers alone; anything but a whole model is a clear error."""
 
 from __future__ import annotations
 
@@ -72,8 +72,13 @@ def test_veo_mini_form_with_and_without_its_defaults(tmp_path):
     info = registry.describe(str(folder))
     assert (info.title, info.sizes, info.max_text_tokens) == ("tiny", ((64, 32),), 64)
     assert info.defaults == {
-        "width": 64, "height": 32, "num_frames": 9, "fps": 8, "num_inference_steps": 24, "guidance_scale": 5.0,
-    }  # fmt: skip
+        "width": 64,
+        "height": 32,
+        "num_frames": 9,
+        "fps": 8,
+        "num_inference_steps": 24,
+        "guidance_scale": 5.0,
+    }
     assert "English" in info.prompt_language_hint
     (folder / "veo.json").unlink()
     assert registry.describe(str(folder)).sizes == ((256, 144),)
@@ -96,9 +101,14 @@ def test_published_models_bring_their_authors_defaults(copy):
     assert small.title == "Wan2.1 T2V 1.3B"
     assert small.sizes == ((832, 480), (480, 832))
     assert small.defaults == {
-        "width": 832, "height": 480, "num_frames": 81, "fps": 16, "num_inference_steps": 50, "guidance_scale": 5.0,
+        "width": 832,
+        "height": 480,
+        "num_frames": 81,
+        "fps": 16,
+        "num_inference_steps": 50,
+        "guidance_scale": 5.0,
         "flow_shift": 3.0,
-    }  # fmt: skip
+    }
     large = published(copy, 40, 40)
     assert large.title == "Wan2.1 T2V 14B"
     assert large.extra["flow_shift_by_size"][1280, 720] == 5.0

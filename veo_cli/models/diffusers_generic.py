@@ -1,4 +1,4 @@
-"""Any other text-to-video pipeline of diffusers (LTX, CogVideoX, HunyuanVideo, Mochi, SANA-Video ...), by its own call.
+"""Any other text-to-video pipeline of diffusers (LTX, CogVideoX, HunyuanVideo, Mochi ...), by its own call.
 
 The pipeline samples and decodes by itself: no resume within a run, and its own noise schedule only.
 """
@@ -38,8 +38,8 @@ class GenericModel:
         offload: Offload = "auto",
         budget_bytes: int | None = None,
     ) -> None:
-        """Loads the whole pipeline. Raises ModelMissing when diffusers has no such pipeline, or it makes no video
-        from text; SpecificationError for a LoRA that it cannot take."""
+        """Loads the whole pipeline. Raises ModelMissing when diffusers has no such pipeline, or it makes no
+        video from text; SpecificationError for a LoRA that it cannot take."""
         import diffusers
 
         self.info = info
@@ -94,8 +94,8 @@ class GenericModel:
     ) -> Latents:
         """Run the pipeline. The "latents" are its frames: (num_frames, 3, height, width), float32, in [0, 1].
 
-        Raises SpecificationError for settings that only our own loop can follow, JobFailed when the pipeline makes
-        fewer frames than asked.
+        Raises SpecificationError for settings that only our own loop can follow, JobFailed when the
+        pipeline makes fewer frames than asked.
         """
         faults = unsupported_settings(job)
         if faults:
@@ -210,7 +210,7 @@ class GenericModel:
 
 
 def _as_frames(frames: Any) -> torch.Tensor:
-    """A pipeline's `.frames` with output_type "np", (1, frames, height, width, 3), as (frames, 3, height, width)."""
+    """`.frames` of a pipeline, (1, frames, height, width, 3) arrays, as (frames, 3, height, width)."""
     import numpy as np
 
     clip = np.asarray(frames[0], dtype=np.float32)

@@ -1,4 +1,4 @@
-"""A model's fingerprint: two folders with the same one give the same pixels. Fast, because it samples the weights."""
+"""A model's fingerprint: two folders with the same one give the same pixels. It samples the weights."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _DESCRIPTIVE = {"veo.json"}  # titles and defaults: they reach a job by its own 
 def fingerprint(folder: Path, files: Iterable[Path]) -> str:
     """64 hex digits: SHA-256 over each file's path in the folder, its size, and its bytes.
 
-    Files of up to 1 MiB count whole; of larger ones the first 1 MiB (a safetensors header) and 64 samples of 4 KiB
-    spread evenly to the end. Where the folder lies, and the order of `files`, do not matter.
+    Files of up to 1 MiB count whole; of larger ones the first 1 MiB (a safetensors header) and 64 samples
+    of 4 KiB spread evenly to the end. Where the folder lies, and the order of `files`, do not matter.
     """
     digest = hashlib.sha256()
     for path in sorted(set(files), key=lambda path: path.relative_to(folder).as_posix()):

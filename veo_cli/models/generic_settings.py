@@ -1,4 +1,4 @@
-"""Which settings of a job a generic pipeline cannot follow. Asked when jobs are resolved, so torch is not loaded."""
+"""Which settings of a job a generic pipeline cannot follow; asked when jobs are resolved, without torch."""
 
 from __future__ import annotations
 

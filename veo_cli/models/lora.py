@@ -1,4 +1,4 @@
-"""LoRA files on Wan transformers: read through diffusers' converters, matched key by key, applied through peft."""
+"""LoRA files on Wan transformers: read by diffusers' converters, matched key by key, applied by peft."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def apply_all(transformers: Sequence[Any], loras: Sequence[Lora]) -> list[str]:
         if fitting != layers:
             missed = sorted(layers - fitting)
             notes.append(
-                f"{lora.path}: {len(missed)} of {len(layers)} layers of this LoRA do not fit the model and are "
-                f"left out, the first is {missed[0]}"
+                f"{lora.path}: {len(missed)} of {len(layers)} layers of this LoRA do not fit the model and "
+                f"are left out, the first is {missed[0]}"
             )
         kept = {_PREFIX + key: value for key, value in weights.items() if _layer_of(key) in fitting}
         for transformer in transformers:
@@ -63,7 +63,8 @@ def remove_all(transformer: Any) -> None:
 
 
 def _read(lora: Lora) -> dict[str, Any]:
-    """The file's tensors under diffusers' names for the transformer's layers (`blocks.0.attn1.to_q.lora_A.weight`)."""
+    """The file's tensors under diffusers' names for the transformer's layers
+    (`blocks.0.attn1.to_q.lora_A.weight`)."""
     from diffusers.loaders import WanLoraLoaderMixin
     from safetensors import SafetensorError
 

@@ -13,8 +13,9 @@ Family = Literal["wan", "generic"]
 class ModelInfo:
     """A model folder in diffusers format, described.
 
-    defaults: prompt-file fields the model brings (num_inference_steps, guidance_scale, width, height, num_frames, fps,
-    flow_shift ...). sizes: the (width, height) pairs it generates natively; empty: any multiple of size_multiple.
+    defaults: prompt-file fields the model brings (num_inference_steps, guidance_scale, width, height,
+    num_frames, fps, flow_shift ...). sizes: the (width, height) pairs it generates natively; empty: any
+    multiple of size_multiple.
     """
 
     name: str  # as the user wrote it: a shipped name, a folder, a hub id

@@ -19,8 +19,8 @@ def choose_offload(
 ) -> Layout:
     """The layout asked for; for "auto" the first of none, model, group whose weights fit into the budget.
 
-    component_bytes: as the components will lie on the device. budget_bytes: device memory that may be used; None:
-    what is free now. On a CPU there is nothing to choose.
+    component_bytes: as the components will lie on the device. budget_bytes: device memory that may be used;
+    None: what is free now. On a CPU there is nothing to choose.
     """
     if device == "cpu":
         return "none"

@@ -1,4 +1,4 @@
-"""Which models there are: names, aliases, folders, hub ids in the local cache; each described from its JSON files.
+"""Which models there are: names, aliases, folders, hub ids in the local cache; each described by its JSON.
 
 Nothing here imports torch, except `load`, which brings a described model onto a device.
 """
@@ -58,10 +58,14 @@ _WAN22_A14B = KnownModel(
     "Wan2.2 T2V A14B",
     _720P + _480P,
     {
-        "num_frames": 81, "fps": 16, "num_inference_steps": 40, "guidance_scale": 4.0, "guidance_scale_2": 3.0,
+        "num_frames": 81,
+        "fps": 16,
+        "num_inference_steps": 40,
+        "guidance_scale": 4.0,
+        "guidance_scale_2": 3.0,
         "flow_shift": 12.0,
     },
-)  # fmt: skip
+)
 _WAN22_TI2V_5B = KnownModel(
     "Wan2.2 TI2V 5B",
     ((1280, 704), (704, 1280)),
@@ -71,12 +75,22 @@ _UNKNOWN_WAN = KnownModel(
     "", (), {"num_frames": 81, "fps": 16, "num_inference_steps": 50, "guidance_scale": 5.0}
 )
 _VEO_MINI_DEFAULTS = {
-    "width": 256, "height": 144, "num_frames": 33, "fps": 12, "num_inference_steps": 24, "guidance_scale": 5.0,
-}  # fmt: skip
+    "width": 256,
+    "height": 144,
+    "num_frames": 33,
+    "fps": 12,
+    "num_inference_steps": 24,
+    "guidance_scale": 5.0,
+}
 _GENERIC_DEFAULTS = {
-    "width": 512, "height": 320, "num_frames": 33, "fps": 24, "num_inference_steps": 50, "guidance_scale": 5.0,
-}  # fmt: skip
-# Pipelines whose authors' frames come in another rhythm than the VAE's; unknown ones go by their VAE's config.
+    "width": 512,
+    "height": 320,
+    "num_frames": 33,
+    "fps": 24,
+    "num_inference_steps": 50,
+    "guidance_scale": 5.0,
+}
+# What the authors of each pipeline's model generate; a folder does not say it.
 _GENERIC_KNOWN: dict[str, dict[str, Any]] = {
     "LTXPipeline": {"width": 704, "height": 480, "num_frames": 161, "fps": 25, "guidance_scale": 3.0},
     "CogVideoXPipeline": {"width": 720, "height": 480, "num_frames": 49, "fps": 8, "guidance_scale": 6.0},
@@ -159,8 +173,8 @@ def load(
 ) -> VideoModel:
     """Bring a described model to `device` ("cpu", "cuda", "cuda:1"). Imports torch.
 
-    budget_bytes: device memory that may be used (`--max-vram`); None: what is free. Raises SpecificationError for
-    a LoRA that does not fit, ModelMissing for a text encoder that is not there.
+    budget_bytes: device memory that may be used (`--max-vram`); None: what is free. Raises
+    SpecificationError for a LoRA that does not fit, ModelMissing for a text encoder that is not there.
     """
     _quieten_libraries()
     if info.family == "wan":
@@ -175,8 +189,8 @@ def load(
 def download(name: str, *, confirm: Callable[[str, str, int], bool]) -> Path:
     """Bring a hub model into the local cache; an earlier broken download goes on where it stopped.
 
-    confirm: given the hub id, the licence as its card states it, and the size in bytes, says whether to go on.
-    Raises ModelMissing when refused or not on the hub, EnvironmentFault when the hub cannot be reached.
+    confirm: given the hub id, the licence as its card states it, and the size in bytes, says whether to go
+    on. Raises ModelMissing when refused or not on the hub, EnvironmentFault when the hub cannot be reached.
     """
     from huggingface_hub import HfApi, snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError

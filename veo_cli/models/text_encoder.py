@@ -1,7 +1,7 @@
 """The text encoders of the Wan family: UMT5 from the model's own folder, and MiniLM for veo-mini.
 
-Both give states (1, max_tokens, text_dim) that are zero beyond the text, and the end of the text that they did
-not see.
+Both give states (1, max_tokens, text_dim) that are zero beyond the text, and the end of the text that they
+did not see.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Umt5Encoder:
 
 
 class MiniLmEncoder:
-    """all-MiniLM-L6-v2's token states, for veo-mini. The weights are those of a pinned SHA-256, wherever found."""
+    """all-MiniLM-L6-v2's token states, for veo-mini. The weights' SHA-256 is pinned."""
 
     def __init__(self, model_folder: Path, *, dtype: torch.dtype) -> None:
         from transformers import AutoTokenizer, BertModel
@@ -71,7 +71,7 @@ class MiniLmEncoder:
 
 
 def clean(text: str) -> str:
-    """The text as WanPipeline's prompt_clean leaves it: mojibake mended, HTML entities read, blanks collapsed."""
+    """The text as WanPipeline's prompt_clean leaves it: mojibake mended, entities read, blanks collapsed."""
     import ftfy
 
     text = html.unescape(html.unescape(ftfy.fix_text(text))).strip()

@@ -1,4 +1,4 @@
-"""The interface of a loaded model: what the pipeline calls. `models.wan` and `models.diffusers_generic` implement it."""
+"""The interface of a loaded model: what the pipeline calls. `wan` and `diffusers_generic` implement it."""
 
 from __future__ import annotations
 
@@ -24,11 +24,16 @@ class VideoModel(Protocol):
         ...
 
     def denoise(
-        self, job: Job, text: TextEmbedding, *, start: DenoiseState | None = None, on_step: OnStep | None = None
+        self,
+        job: Job,
+        text: TextEmbedding,
+        *,
+        start: DenoiseState | None = None,
+        on_step: OnStep | None = None,
     ) -> Latents:
-        """Run the sampler, from noise drawn on the CPU from job.seed or from `start`. `on_step` may raise to stop."""
+        """Run the sampler, from noise drawn on the CPU from job.seed or from `start`. `on_step` may raise."""
         ...
 
     def decode(self, job: Job, latents: Latents) -> Iterator[FrameChunk]:
-        """The first job.sampler.num_frames frames, a few at a time; memory does not grow with their number."""
+        """The first job.sampler.num_frames frames, a few at a time; memory does not grow with them."""
         ...

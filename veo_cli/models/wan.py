@@ -1,4 +1,5 @@
-"""The Wan family: Wan2.1, Wan2.2 A14B (two experts), Wan2.2 TI2V-5B (its own VAE, a timestep per token), veo-mini.
+"""The Wan family: Wan2.1, Wan2.2 A14B (two experts), Wan2.2 TI2V-5B (its own VAE, a timestep per token),
+veo-mini.
 
 Components are loaded when they are first needed: a run taken up from finished latents loads the VAE alone.
 """

@@ -1,6 +1,7 @@
 """The safetensors files of one component, judged by their headers: no weight is read, no torch is loaded.
 
-Format: 8 bytes, the header's length, little endian; the header, JSON, name -> dtype, shape, data_offsets; the data.
+Format: 8 bytes, the header's length, little endian; the header, JSON, name -> dtype, shape, data_offsets;
+the data.
 """
 
 from __future__ import annotations
@@ -29,10 +30,11 @@ class Weights:
 
 
 def find_weights(folder: Path, *, fix: str) -> Weights | None:
-    """The weights in a component's folder, checked; None for a component that has none (tokenizer, scheduler).
+    """The weights in a component's folder, checked; None where there are none (a tokenizer).
 
-    Raises ModelMissing for a missing shard, a truncated or damaged file, weights in another format than safetensors,
-    or a folder with a config.json and no weights. `fix` is the command that brings the model again.
+    Raises ModelMissing for a missing shard, a truncated or damaged file, weights in another format than
+    safetensors, or a folder with a config.json and no weights. `fix` is the command that brings the model
+    again.
     """
     plain, variant = _index_or_file(folder, "*.safetensors.index.json"), None
     if plain is None:

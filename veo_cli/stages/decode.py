@@ -1,7 +1,7 @@
 """Latents to frames with the Wan VAEs, streamed: one latent frame at a time through the causal cache.
 
-Every causal convolution keeps its last two input frames, so a latent frame decoded alone, after its predecessors,
-gives the very bits of the whole clip decoded at once, and memory does not grow with the clip.
+Every causal convolution keeps its last two input frames, so a latent frame decoded alone, after its
+predecessors, gives the very bits of the whole clip decoded at once, and memory does not grow with the clip.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def decode(vae: Any, latents: Latents, *, num_frames: int, tiled: bool = False) 
 
 @torch.no_grad()
 def _post_quantised(vae: Any, latents: torch.Tensor, *, tiled: bool) -> torch.Tensor:
-    """Denormalised (by the config's latents_mean and latents_std, as diffusers does it) and, unless tiles are to
-    do it one by one, through the 1x1x1 convolution that has no memory."""
+    """Denormalised (by the config's latents_mean and latents_std, as diffusers does it) and, unless tiles
+    are to do it one by one, through the 1x1x1 convolution that has no memory."""
     latents = latents.to(vae.device, vae.dtype)
     mean, std = (
         torch.tensor(values).view(1, vae.config.z_dim, 1, 1, 1)
@@ -55,13 +55,14 @@ def _frame_decoder(vae: Any) -> DecodeFrame:
 
     @torch.no_grad()
     def pixels_of(frame: torch.Tensor, index: int) -> torch.Tensor:
-        return vae.decoder(frame, feat_cache=cache, feat_idx=[0], first_chunk=index == 0)  # type: ignore[no-any-return]
+        pixels: torch.Tensor = vae.decoder(frame, feat_cache=cache, feat_idx=[0], first_chunk=index == 0)
+        return pixels
 
     return pixels_of
 
 
 def _tiled_frame_decoder(vae: Any) -> DecodeFrame:
-    """Overlapping tiles, each with its own causal cache, blended frame by frame: diffusers' `tiled_decode`, streamed.
+    """Overlapping tiles, each with its own causal cache, blended frame by frame: `tiled_decode`, streamed.
 
     Activations are those of one tile; the caches of all tiles together are as large as an untiled one.
     """
@@ -107,7 +108,7 @@ def _empty_cache(vae: Any) -> list[Any]:
 
 @torch.no_grad()
 def _as_frames(vae: Any, pixels: torch.Tensor) -> torch.Tensor:
-    """(1, 3 * patch^2, frames, height / patch, width / patch) in [-1, 1] to (frames, 3, height, width) in [0, 1]."""
+    """(1, 3 * patch^2, frames, h / patch, w / patch) about [-1, 1] to (frames, 3, h, w) in [0, 1]."""
     from diffusers.models.autoencoders.autoencoder_kl_wan import unpatchify
 
     if vae.config.patch_size is not None:

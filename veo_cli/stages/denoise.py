@@ -1,4 +1,4 @@
-"""The sampling loop: noise in, latents out, over diffusers' flow schedulers; resumable at every step, to the bit."""
+"""The sampling loop: noise in, latents out, over diffusers' flow schedulers; resumable to the bit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from veo_cli.schedules import (
 )
 from veo_cli.values import DenoiseState, Latents, StepReport, TextEmbedding
 
-# (latents float32, timestep (), text states) -> velocity noise - clean, of the latents' shape, any float dtype
+# (latents float32, timestep (), text states) -> the velocity, noise - clean, of the latents' shape
 Predict = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 # timestep -> the expert that predicts there, and whether it is the low-noise one
 ExpertAt = Callable[[float], tuple[Predict, bool]]
@@ -45,9 +45,9 @@ def denoise(
 ) -> Latents:
     """Walk `latents` (1, channels, latent_frames, latent_height, latent_width), float32, down the schedule.
 
-    scheduler: from `make_scheduler`, unused so far. start: an earlier report's state; `latents` then only says
-    where to compute. on_step is called after every step and may raise to stop. The result is bit-equal however
-    often the run was stopped and taken up.
+    scheduler: from `make_scheduler`, unused so far. start: an earlier report's state; `latents` then only
+    says where to compute. on_step is called after every step and may raise to stop. The result is bit-equal
+    however often the run was stopped and taken up.
     """
     num_steps = job.num_inference_steps
     scheduler.set_begin_index(0)
@@ -90,15 +90,15 @@ def needs_negative(job: Job) -> bool:
 
 
 def initial_noise(shape: tuple[int, ...], seed: int) -> torch.Tensor:
-    """Standard normal float32 on the CPU, from `seed` alone: the draw that diffusers makes with a CPU generator."""
+    """Standard normal float32 on the CPU, from `seed` alone: diffusers' draw with a CPU generator."""
     return torch.randn(shape, generator=torch.Generator("cpu").manual_seed(seed), dtype=torch.float32)
 
 
 def make_scheduler(job: Job, model: ModelInfo, folder_config: Mapping[str, Any]) -> Any:
     """A fresh diffusers scheduler with the job's sigmas installed; timesteps stay on the CPU.
 
-    folder_config: the model folder's scheduler_config.json. With `noise_schedule: default` the scheduler makes
-    its own sigmas from the job's shift; otherwise ours are installed as they are, its own shift being 1.
+    folder_config: the model folder's scheduler_config.json. With `noise_schedule: default` the scheduler
+    makes its own sigmas from the job's shift; otherwise ours are installed, its own shift being 1.
     Raises SpecificationError for a scheduler class that this loop does not know, or one that adds noise.
     """
     import diffusers
