@@ -13,7 +13,7 @@ from training.scenes.sky import paint_sky
 from training.scenes.stage import HALF_WIDTH, Stage
 from training.scenes.weather import finish
 
-# Far to near: depth, ground over the horizon, cell width, half-width and height of a tree, distance in the haze.
+# Far to near: depth, ground over the horizon, cell, half-width and height of a tree, distance in the haze.
 _FIRS = (
     (0.66, 0.00, 0.085, 0.052, 0.30, 0.80),
     (0.76, -0.035, 0.13, 0.078, 0.40, 0.58),
