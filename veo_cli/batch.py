@@ -115,9 +115,11 @@ class _Batch:
         self._texts = TextCache()
         self._pending: PendingClip | None = None
         self._device = "cpu"
+        self._num_jobs = 0
 
     def run(self, resolved_jobs: Sequence[ResolvedJob]) -> ExitCode:
         started = time.monotonic()
+        self._num_jobs = len(resolved_jobs)
         options = self._options
         self._device = device = resolve_device(options.device)
         folder = str(options.output_folder)
@@ -290,7 +292,8 @@ class _Batch:
         self._tally.failed += 1
         if isinstance(error, EnvironmentFault) and not isinstance(error, OutOfMemory):
             raise error  # nothing further can run
-        self._codes.add(ExitCode.JOB_FAILED)
+        alone = isinstance(error, OutOfMemory) and self._num_jobs == 1
+        self._codes.add(error.exit_code if alone else ExitCode.JOB_FAILED)
 
     def _failed(self, resolved: ResolvedJob, error: VeoError, attempt: int, *, will_retry: bool) -> None:
         self._record(resolved, "failed", attempt, error)

@@ -170,6 +170,7 @@ def _sample(
         notes.append(f"the prompt is too long for the text encoder; it does not see its end: “{text.cut_text}”")
         clock.listener(Warned("text_cut", notes[-1], resolved.job_id))
     start = journal.load_step() if model.can_resume else None
+    stop.raise_if_requested(kept=_steps_kept(start.next_step if start else 0, job))
     with clock.stage("denoise"):
         checkpoints = _checkpointer(resolved, journal, clock.listener, stop, start.next_step if start else 0)
         latents = model.denoise(job, text, start=start, on_step=checkpoints)
@@ -199,9 +200,6 @@ def _checkpointer(
         every = max(1, round(job.num_inference_steps / 10))
     kept_step = durable_step
 
-    def kept() -> str:
-        return f"{kept_step} of {job.num_inference_steps} steps" if kept_step else ""
-
     def on_step(report: StepReport) -> None:
         nonlocal kept_step
         listener(
@@ -213,13 +211,17 @@ def _checkpointer(
         if done == report.num_steps:
             return  # the finished latents are saved instead, at once
         if report.state is not None and (stop.reason is not None or (every and done % every == 0)):
-            with keeping(kept()):
+            with keeping(_steps_kept(kept_step, job)):
                 journal.save_step(report.state)
             kept_step = done
             listener(CheckpointSaved(resolved.job_id, done))
-        stop.raise_if_requested(kept=kept())
+        stop.raise_if_requested(kept=_steps_kept(kept_step, job))
 
     return on_step
+
+
+def _steps_kept(next_step: int, job: Job) -> str:
+    return f"{next_step} of {job.num_inference_steps} steps" if next_step else ""
 
 
 @contextmanager
