@@ -99,6 +99,12 @@ def test_small_and_odd_sizes_in_444(tmp_path, size):
     assert all((stored[0][index] == frame.y).all() for index, frame in enumerate(fed))
 
 
+@pytest.mark.parametrize("width", [18, 34, 40, 48, 62])
+def test_narrow_pictures(tmp_path, width):
+    """x265 4.3 dies of a corrupt heap on some of these widths with its usual block size."""
+    assert write_clip(tmp_path / "clip.mp4", moving_texture(3, 34, width)).width == width
+
+
 def test_smallest_size_and_one_frame(tmp_path):
     facts = write_clip(tmp_path / "clip.mp4", moving_texture(1, 16, 16))
     assert (facts.width, facts.height, facts.num_frames) == (16, 16, 1)

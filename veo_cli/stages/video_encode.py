@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 DEFAULT_CRF = 18.0
 MAX_ENCODER_THREADS = 16  # x265 gains nothing beyond, and takes memory for each
+NARROW = 64  # pixels; x265 4.3 corrupts its heap on pictures 33 to 49 wide unless its blocks are 16 pixels
 FRAME_THREADS = 4  # fixed: encoders derive it from the machine's cores, and their search depends on it
 
 # What ffmpeg calls the tags of each `color`: space (matrix), primaries, transfer. Range is always limited
@@ -174,7 +175,7 @@ class VideoEncoder:
             fflags="+bitexact",
             **{"flags:v": "+bitexact", "tag:v": codec_tag(self.settings), "map_metadata": -1},
             **tags,
-            **encoder_arguments(self.settings, self.chosen.probe.encoder),
+            **encoder_arguments(self.settings, self.chosen.probe.encoder, self.width),
         )
         return compile_command(output, self.chosen.probe.ffmpeg)
 
@@ -215,7 +216,7 @@ class VideoEncoder:
             self.abort()
 
 
-def encoder_arguments(settings: EncodeSettings, encoder: str) -> dict[str, Any]:
+def encoder_arguments(settings: EncodeSettings, encoder: str, width: int) -> dict[str, Any]:
     """ffmpeg's output options for quality, speed and structure."""
     arguments: dict[str, Any] = {"c:v": encoder}
     crf = settings.crf
@@ -252,6 +253,8 @@ def encoder_arguments(settings: EncodeSettings, encoder: str) -> dict[str, Any]:
             parameters["pools"] = min(len(os.sched_getaffinity(0)), MAX_ENCODER_THREADS)
         if settings.lossless:
             parameters["lossless"] = 1
+        if width < NARROW:
+            parameters["ctu"] = 16
         arguments["x265-params"] = ":".join(f"{name}={value}" for name, value in parameters.items())
         if settings.chroma == "420":
             arguments["profile:v"] = "main10"
@@ -273,7 +276,7 @@ def _tag_arguments(settings: EncodeSettings) -> dict[str, str]:
 
 
 def as_bytes(plane: Any) -> memoryview:
-    """A host plane (height, width) as little-endian bytes, without a copy where it is C-contiguous already."""
+    """A host plane (height, width) as little-endian bytes; no copy where it is C-contiguous already."""
     import numpy as np
 
     dtype = plane.dtype.newbyteorder("<")
