@@ -56,7 +56,9 @@ def render_uint8(
     while start < len(by_scene):
         scene = attributes[by_scene[start]].scene
         stop = start
-        while stop < len(by_scene) and stop - start < batch_size and attributes[by_scene[stop]].scene == scene:
+        while (
+            stop < len(by_scene) and stop - start < batch_size and attributes[by_scene[stop]].scene == scene
+        ):
             stop += 1
         rows = by_scene[start:stop]
         with torch.no_grad():
@@ -74,7 +76,12 @@ class ClipPool:
     """
 
     def __init__(
-        self, count: int, device: str | torch.device, split: str = "train", first: int = 0, batch_size: int = 64
+        self,
+        count: int,
+        device: str | torch.device,
+        split: str = "train",
+        first: int = 0,
+        batch_size: int = 64,
     ) -> None:
         started = time.monotonic()
         indices = range(first, first + count)

@@ -47,7 +47,10 @@ def write_model_folder(
             for file in (folder / name).glob("*"):
                 file.chmod(0o644)
     UniPCMultistepScheduler(
-        prediction_type="flow_prediction", use_flow_sigmas=True, flow_shift=sampling["flow_shift"], solver_order=2
+        prediction_type="flow_prediction",
+        use_flow_sigmas=True,
+        flow_shift=sampling["flow_shift"],
+        solver_order=2,
     ).save_pretrained(folder / "scheduler")
     _dump(
         folder / "model_index.json",

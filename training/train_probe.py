@@ -1,6 +1,6 @@
 """Train the probe on synthesiser clips and on their VAE reconstructions.
 
-    python -m training.train_probe --model runs/vae --seconds 75
+python -m training.train_probe --model runs/vae --seconds 75
 """
 
 from __future__ import annotations
@@ -138,7 +138,9 @@ def report(probe: Probe, fresh: ClipPool, frames: torch.Tensor, log: RunLog, nam
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model", type=Path, required=True, help="model folder with the trained vae/")
     parser.add_argument("--out", type=Path, default=FOLDER)
     parser.add_argument("--seconds", type=float, default=75)

@@ -1,6 +1,6 @@
 """Train veo-mini's VAE on synthesiser clips: L1, gradients at several scales, a small KL.
 
-    python -m training.train_vae --out runs/vae --seconds 330
+python -m training.train_vae --out runs/vae --seconds 330
 """
 
 from __future__ import annotations
@@ -153,7 +153,9 @@ def set_latent_statistics(vae: torch.nn.Module, frames: torch.Tensor, batch_size
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, required=True, help="a model folder: its vae/ is written")
     parser.add_argument("--seconds", type=float, default=330)
     parser.add_argument("--clips", type=int, default=12_000, help="clips drawn and kept on the device")
@@ -174,7 +176,9 @@ def main() -> None:
         log=log,
     )
     set_latent_statistics(vae, pool.frames[:2048])
-    fresh = ClipPool(max(2, min(256, args.clips // 8)), args.device, split="held_out", batch_size=4 if args.toy else 64)
+    fresh = ClipPool(
+        max(2, min(256, args.clips // 8)), args.device, split="held_out", batch_size=4 if args.toy else 64
+    )
     values = psnr(vae, fresh.frames)
     log("vae", psnr_db=values.mean().item(), psnr_worst_db=values.min().item(), clips=len(fresh))
     write_model_folder(args.out, vae=vae)
