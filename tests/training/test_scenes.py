@@ -1,4 +1,4 @@
-"""The synthesiser: a clip is a function of (attributes, seed), at every scale, and the camera turns as it is told."""
+"""The synthesiser: (attributes, seed) alone make a clip, at every scale; the camera turns as told."""
 
 from __future__ import annotations
 

@@ -3,16 +3,19 @@
 A scene is a file with `paint(stage) -> picture`, painted from back to front:
 
 1. `stage.aim(horizon=...)` first: zooms keep that height in place, so every layer agrees about the horizon.
-2. `paint_sky(stage)` gives the background; its `.picture` (batch, 3, frame, row, column) is painted on in place.
-3. A layer of the world: `layer = stage.layer(depth)` (sky 0.6, far 0.7, subject 1, front 1.3) gives x, y and the
-   pixel's size; a 1-D outline `h = hills(stage, "name", layer.x, frequency)` is nearly free, since x has no rows:
-   `over(picture, coverage(layer.y - h, layer.pixel), stage.lit("#4a7c3a", distance=0.5, snowed=0.8))`.
-4. What keeps its shape goes on a `Canvas` in its own units, painted once a clip with the same shapes, and is laid
-   down with `canvas.blit(picture, (layer.x - x0) / size, (layer.y - y0) / size)`; x0 may move with `stage.seconds`.
+2. `paint_sky(stage)` gives the background; its `.picture` (batch, 3, frame, row, column) is painted on in
+   place.
+3. A layer of the world: `layer = stage.layer(depth)` (sky 0.6, far 0.7, subject 1, front 1.3) gives x, y and
+   the pixel's size; a 1-D outline `h = hills(stage, "name", layer.x, frequency)` is nearly free, since x has
+   no rows; `over(picture, coverage(layer.y - h, layer.pixel), stage.lit("#4a7c3a", distance=0.5, snowed=1))`.
+4. What keeps its shape goes on a `Canvas` in its own units, painted once a clip with the same shapes, and is
+   laid down with `canvas.blit(picture, (layer.x - x0) / size, (layer.y - y0) / size)`; x0 may move with
+   `stage.seconds`. `stage.place` and `stage.headroom` keep a subject in the picture while the camera moves.
 5. `finish(stage, picture)` adds rain, snow, fog and the vignette.
 
-Randomness only through `stage.draw("name", low, high)` and its kin: a value is a function of (seed, scene, name).
-Colours: `stage.lit` for surfaces, `stage.subject()` for the part that wears the colour, `stage.by_time` for lights.
+Randomness only through `stage.draw("name", low, high)` and its kin: a value depends on (seed, scene, name).
+Colours: `stage.lit` for surfaces, `stage.subject()` for the part that wears the colour, `stage.by_time` for
+lights.
 """
 
 from __future__ import annotations
@@ -57,8 +60,8 @@ def render(
 ) -> Tensor:
     """Clips (batch, num_frames, 3, 144 * scale, 256 * scale), RGB in [0, 1], 12 frames a second.
 
-    The result is a view of (batch, 3, num_frames, rows, columns), contiguous in that order. A clip depends on its
-    own attributes and seed alone. Raises ValueError when the two sequences differ in length.
+    The result is a view of (batch, 3, num_frames, rows, columns), contiguous in that order. A clip depends on
+    its own attributes and seed alone. Raises ValueError when the two sequences differ in length.
     """
     if len(attributes) != len(seeds):
         raise ValueError(f"{len(attributes)} attributes but {len(seeds)} seeds")

@@ -1,4 +1,4 @@
-"""A picture painted once a clip on a canvas of the world, and sampled in every frame where the camera finds it.
+"""A picture painted once a clip on a canvas of the world, and sampled wherever the camera finds it.
 
 A canvas costs a thirtieth of painting every frame, so whatever does not change its shape belongs on one.
 Its x, y and pixel serve the same shapes as a `Layer`'s do.
@@ -18,7 +18,7 @@ from training.scenes.stage import ROWS, Stage
 
 
 class Canvas:
-    """RGBA over [left, right] x [bottom, top], in the units of the layer (or the subject) that it is sampled with.
+    """RGBA over [left, right] x [bottom, top], in the units of the layer or subject that it is sampled with.
 
     rgb: (batch, 3, 1, row, column), premultiplied; alpha: (batch, 1, 1, row, column), both in [0, 1].
     """
@@ -56,7 +56,7 @@ class Canvas:
         shine(self.rgb, mask * self.alpha, colour)
 
     def noise(self, name: str, x_cells: float, y_cells: float, octaves: int = 3) -> Tensor:
-        """Smooth noise in about [0, 1]; cells are a unit wide/high (coarsest octave): (batch, 1, 1, row, column)."""
+        """Smooth noise in [0, 1], so many cells a unit at the coarsest: (batch, 1, 1, row, column)."""
         stage, size = self.stage, self.alpha.shape[-2:]
         total, weight, norm = torch.zeros_like(self.alpha[:, 0]), 1.0, 0.0
         for k in range(octaves):
@@ -69,7 +69,7 @@ class Canvas:
         return ((total / norm - 0.5) * 1.5 + 0.5).clamp(0, 1)[:, :, None]
 
     def sample(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """(premultiplied rgb (batch, 3, frame, row, column), alpha (batch, 1, ...)) at the coordinates; 0 outside."""
+        """Premultiplied rgb (batch, 3, frame, row, column) and alpha (batch, 1, ...); 0 outside."""
         both = _grid_sample(torch.cat([self.rgb, self.alpha], 1), self._grid(x, y))
         return both[:, :3], both[:, 3:]
 
@@ -78,7 +78,7 @@ class Canvas:
         return _grid_sample(self.alpha if mask is None else mask, self._grid(x, y))
 
     def blit(self, picture: Tensor, x: Tensor, y: Tensor, fade: Tensor | float = 1.0) -> Tensor:
-        """Lay the canvas over the picture (batch, 3, frame, row, column), in place; `fade` scales its opacity."""
+        """Lay the canvas over the picture (batch, 3, frame, row, column), in place; `fade` thins it."""
         rgb, alpha = self.sample(x, y)
         if isinstance(fade, Tensor) or fade != 1.0:
             rgb, alpha = rgb * fade, alpha * fade

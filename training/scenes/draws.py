@@ -1,4 +1,4 @@
-"""Random numbers that are a pure function of (clip seed, name): no state, so a clip ignores its batch neighbours."""
+"""Random numbers as a pure function of (clip seed, name): stateless, so a clip ignores its neighbours."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import zlib
 import torch
 from torch import Tensor
 
-# SplitMix64 (Steele, Lea, Flood 2014), constants as signed 64-bit integers because torch lacks uint64 arithmetic.
+# SplitMix64 (Steele, Lea, Flood 2014); signed constants because torch lacks uint64 arithmetic.
 _GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)
 _MIX_1 = 0xBF58476D1CE4E5B9 - (1 << 64)
 _MIX_2 = 0x94D049BB133111EB - (1 << 64)

@@ -58,7 +58,7 @@ def trapezium(
 ) -> Tensor:
     """Signed distance (a bound) to a shape of half-width `bottom` at y = 0 and `top` at y = height."""
     slope = (bottom - top) / height
-    side = (x.abs() - bottom + slope * y) / math.sqrt(1.0) / (1 + slope**2) ** 0.5
+    side = (x.abs() - bottom + slope * y) / (1 + slope**2) ** 0.5
     return torch.maximum(side, torch.maximum(-y, y - height))
 
 
@@ -92,7 +92,7 @@ def smoothstep(low: Tensor | float, high: Tensor | float, value: Tensor) -> Tens
 def hills(
     stage: Stage, name: str, x: Tensor, frequency: float, octaves: int = 3, gain: float = 0.45
 ) -> Tensor:
-    """A rolling 1-D curve, about -1 .. 1: a sum of sines with the clip's own phases. `frequency` in cycles a unit."""
+    """A rolling 1-D curve, -1 .. 1: sines with the clip's own phases; `frequency` in cycles a unit."""
     phases = stage.draws(f"{name}/phase", 0, TAU, octaves)
     bends = stage.draws(f"{name}/bend", 0.85, 1.15, octaves)
     total, weight, norm = torch.zeros_like(x), 1.0, 0.0

@@ -16,7 +16,7 @@ SKY_DEPTH = 0.6
 
 @dataclass(frozen=True)
 class Sky:
-    """picture: (batch, 3, frame, row, column); the sun's or the moon's place in the sky layer and its light's colour."""
+    """picture: (batch, 3, frame, row, column); place (in the sky layer) and colour of the sun or moon."""
 
     picture: Tensor
     light_x: Tensor

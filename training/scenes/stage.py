@@ -1,7 +1,7 @@
-"""The stage of one batch of clips of one scene: random draws, attributes as masks, the camera, light and haze.
+"""The stage of one batch of clips of one scene: draws, attributes as masks, camera, light and haze.
 
 Axes of every tensor here: (batch, channel, frame, row, column), any of them 1 where the value does not vary.
-Units: the picture is 1 high and 16/9 wide, x to the right and y upwards from the middle; seconds; RGB in [0, 1].
+Units: the picture is 1 high and 16/9 wide, x to the right, y upwards from the middle; seconds; RGB in [0, 1].
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Stage:
         )
         self.pan, self.zoom = self._camera()
 
-    # -- draws -------------------------------------------------------------------------------------------------
+    # -- draws
 
     def draws(self, name: str, low: float, high: float, count: int) -> tuple[Tensor, ...]:
         """`count` values a clip, uniform in [low, high): a tuple of (batch, 1, 1, 1, 1)."""
@@ -150,7 +150,7 @@ class Stage:
         high = (low + 1).clamp_(max=len(colours) - 1)
         return torch.lerp(table[low], table[high], (where - low)[:, None]).view(-1, 3, 1, 1, 1)
 
-    # -- attributes --------------------------------------------------------------------------------------------
+    # -- attributes
 
     def has(self, attribute: str, value: str) -> Tensor:
         """1.0 for the clips whose attribute has the value, else 0.0: (batch, 1, 1, 1, 1)."""
@@ -200,7 +200,7 @@ class Stage:
         zenith, middle, low = mixed.view(self.batch, 3, 3, 1, 1, 1).unbind(1)
         return zenith, middle, low
 
-    # -- light -------------------------------------------------------------------------------------------------
+    # -- light
 
     def lit(self, colour: Tensor | str, distance: float = 0.0, snowed: float = 0.0) -> Tensor:
         """A surface's own colour in the clip's light and weather: (batch, 3, ...).
@@ -216,21 +216,22 @@ class Stage:
 
     def haze(self, distance: float) -> Tensor:
         """How much of a layer the air hides: (batch, 1, 1, 1, 1) in [0, 1]."""
-        bad = self.rain * HAZE["rain"] + self.snow * HAZE["snow"] + self.fog * HAZE["fog"]
-        strength = bad + (1 - self.rain - self.snow - self.fog) * HAZE["clear"]
-        floor = self.fog * 0.12
-        return (floor + (1 - floor) * strength * distance**0.8).clamp(0, 0.97)
+        thin = self.rain * HAZE["rain"] + self.snow * HAZE["snow"]
+        thin = (thin + (1 - self.rain - self.snow - self.fog) * HAZE["clear"]) * distance**0.8
+        # Fog thickens quickly: the middle distance is half gone, the far ranges are ghosts.
+        thick = self.fog * (0.12 + 0.88 * HAZE["fog"] * distance**0.55)
+        return (thin + thick).clamp(0, 0.97)
 
     def haze_colour(self) -> Tensor:
         return self.sky_colours()[2]
 
     def subject(self, shade: float = 1.0, haze: float = 0.0) -> Tensor:
-        """The coloured subject's paint in this clip's light: (batch, 3, 1, 1, 1); shade < 1 is its dark side."""
+        """The coloured subject's paint in the clip's light: (batch, 3, 1, 1, 1); shade < 1: the dark side."""
         table = torch.cat([self.colour(SUBJECT_COLOURS[a.colour or "white"]) for a in self.attributes])
         light = torch.cat([self.colour(SUBJECT_LIGHT[a.time or "day"]) for a in self.attributes])
         return torch.lerp(table * light * shade, self.haze_colour(), self.haze(haze) * (haze > 0))
 
-    # -- camera ------------------------------------------------------------------------------------------------
+    # -- camera
 
     def aim(self, horizon: Tensor | float = 0.0, focus_x: Tensor | float = 0.0) -> None:
         """Set the point that zooms keep in place: the horizon's height and a column, in picture heights."""
@@ -238,7 +239,7 @@ class Stage:
         self.horizon, self.focus_x = zero + horizon, zero + focus_x
 
     def layer(self, depth: float) -> Layer:
-        """Coordinates at a depth: 0 stands still, ~0.6 the sky, 1 the subject, more is nearer to the camera."""
+        """Coordinates at a depth: 0 stands still, ~0.6 the sky, 1 the subject, more is nearer."""
         zoom = self.zoom**depth
         x = self.focus_x + (self.screen_x - self.focus_x) / zoom + self.pan * depth
         y = self.horizon + (self.screen_y - self.horizon) / zoom
@@ -250,7 +251,7 @@ class Stage:
         return self.draw(name, low, high) * (1 - 0.6 * panning)
 
     def headroom(self) -> Tensor:
-        """Height over the horizon, at depth 1, that stays in the picture in every frame: (batch, 1, 1, 1, 1)."""
+        """A subject's x, nearer to the middle when the camera pans, so that it stays in the picture."""
         return (0.48 - self.horizon) / self.zoom.amax(2, keepdim=True)
 
     def reach(self, depth: float) -> float:

@@ -1,4 +1,4 @@
-"""Open water from the horizon to the viewer: swells with crests, the light's path, and mirrors in still water."""
+"""Open water from the horizon to the viewer: swells with crests, the path of light, mirrors."""
 
 from __future__ import annotations
 
@@ -123,8 +123,8 @@ def glitter(
 def mirror(stage: Stage, picture: Tensor, *, ripple: Tensor | float = 0.3, squeeze: float = 1.0) -> Tensor:
     """What still water below the horizon shows: `picture` upside down about `stage.horizon`, rippled.
 
-    Returns (batch, 3, frame, row, column); the caller lays it over with a mask and a tint. `ripple` is the sway near
-    the viewer in hundredths of a picture height.
+    Returns (batch, 3, frame, row, column); the caller lays it over with a mask and a tint. `ripple` is the
+    sway near the viewer in hundredths of a picture height.
     """
     below = (stage.horizon - stage.screen_y).clamp(min=0)
     phase = stage.draw("mirror/phase", 0, TAU)
