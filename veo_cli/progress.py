@@ -231,15 +231,25 @@ class LiveBars:
         self._jobs = self._progress.add_task("clips", total=None, visible=False, right="")
         self._job = self._progress.add_task("", total=None, visible=False, right="")
         self._rate = _Rate()
-        self._label = ""
 
     # LiveDisplay
 
     def start(self) -> None:
-        self._progress.start()
+        from rich.live import Live
+
+        # A Live started again would first erase as many lines as it drew last; by then those are our notes.
+        self._live = Live(
+            console=self._console,
+            get_renderable=self._progress.get_renderable,
+            transient=True,
+            redirect_stdout=False,  # stdout is for results and may be another file
+            redirect_stderr=False,
+            refresh_per_second=4,
+        )
+        self._live.start()
 
     def stop(self) -> None:
-        self._progress.stop()
+        self._live.stop()
 
     # StepDisplay
 
@@ -249,9 +259,8 @@ class LiveBars:
 
     def job_started(self, label: str, num_steps: int, next_step: int) -> None:
         self._rate = _Rate()
-        self._label = shorten(label, 44)
         self._progress.update(
-            self._job, description=self._label, completed=next_step, total=num_steps, visible=True, right=""
+            self._job, description=label, completed=next_step, total=num_steps, visible=True, right=""
         )
 
     def stage_started(self, stage: str) -> None:
@@ -268,19 +277,20 @@ class LiveBars:
         self._progress.update(self._jobs, completed=count, right=f"{count} of {self._num_jobs}")
 
     def _new_progress(self) -> Progress:
-        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.table import Column
 
+        # On a narrow terminal the prompt gives way, then the bar: speed and time left are what is looked at.
+        label = Column(no_wrap=True, overflow="ellipsis", ratio=1, min_width=8)
+        figures = Column(no_wrap=True, overflow="ellipsis")
+        bar_width = 20 if self._console.width >= 110 else 8
         return Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=20),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[right]}", markup=False),
+            TextColumn("{task.description}", markup=False, table_column=label),
+            BarColumn(bar_width=bar_width, table_column=Column(no_wrap=True)),
+            TimeElapsedColumn(table_column=Column(no_wrap=True)),
+            TextColumn("{task.fields[right]}", markup=False, table_column=figures),
             console=self._console,
-            transient=True,
-            redirect_stdout=False,  # stdout is for results and may be another file
-            redirect_stderr=False,
-            refresh_per_second=4,
+            expand=True,
         )
 
 
