@@ -198,12 +198,10 @@ def _neon(stage: Stage, picture: Tensor, ground: Tensor) -> None:
         lit = torch.maximum(lit, inside * (0.55 + 0.45 * filled))
         halo = torch.maximum(halo, glow(plate, 0.045) * some)
     # A tube along the awnings ties the street together.
-    tube = coverage((canvas.y - ground - 0.104).abs() - 0.005, pixel) * stage.chance("tube", 0.7)
-    canvas.over(tube, colour)
-    lit, halo = (
-        torch.maximum(lit, tube),
-        torch.maximum(halo, glow((canvas.y - ground - 0.104).abs(), 0.018) * tube.amax()),
-    )
+    tubed, tube = stage.chance("tube", 0.7), (canvas.y - ground - 0.104).abs()
+    line = coverage(tube - 0.005, pixel) * tubed
+    canvas.over(line, colour)
+    lit, halo = torch.maximum(lit, line), torch.maximum(halo, glow(tube, 0.018) * tubed)
     layer = stage.layer(1.0)
     flicker = 0.92 + 0.08 * torch.sin(stage.seconds * 7.0 + stage.draw("flicker", 0, TAU))
     strength = 0.62 * stage.night + 0.42 * stage.sunset + 0.22 * stage.day + 0.10 * (stage.rain + stage.fog)

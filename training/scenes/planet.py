@@ -1,4 +1,4 @@
-"""A coloured planet before stars: bands or craters that turn, a terminator, glowing air, now and then rings."""
+"""A coloured planet before stars: turning bands or craters, a terminator, glowing air, now and then rings."""
 
 from __future__ import annotations
 

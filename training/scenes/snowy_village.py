@@ -190,15 +190,18 @@ def _smoke(stage: Stage, picture: Tensor, k: int) -> None:
     # On the canvas: where a plume stands, how far up; the swirls move in the frame.
     up = canvas.y - foot
     x = row.x - wide * 0.45
-    width = 0.012 + 0.16 * up.clamp(min=0)
-    plume = torch.exp(-((x / width) ** 2)) * smoothstep(-0.01, 0.02, up) * torch.exp(-up.clamp(min=0) / 0.13)
+    width = 0.014 + 0.20 * up.clamp(min=0)
+    plume = torch.exp(-((x / width) ** 2)) * smoothstep(-0.01, 0.02, up) * torch.exp(-up.clamp(min=0) / 0.20)
     plume = plume * row.chance("some", 0.8) * (row.draw("smokes") < 0.7)
     wind = stage.draw("smoke/wind", -0.5, 0.5)
     rise = (layer.y - stage.horizon - drop - half * 1.9).clamp(min=0)
     swirl = 0.020 * torch.sin(layer.y * 34 - stage.seconds * 4.2 + 4 * k) * (rise * 8).clamp(max=1)
     mask = canvas.sample_mask(layer.x - wind * rise + swirl, layer.y, plume)
-    puffs = 0.72 + 0.28 * torch.sin(layer.y * 52 - stage.seconds * 5.5 + layer.x * 9)
-    over(picture, (mask * puffs * 0.75).clamp(0, 1), stage.lit("#e4e6ee", distance) * (1 + 0.5 * stage.night))
+    puffs = 0.66 + 0.34 * torch.sin(layer.y * 52 - stage.seconds * 5.5 + layer.x * 9)
+    grey = torch.lerp(
+        stage.by_time("#98a4b8", "#c9a2b4", "#7c8cb8"), stage.haze_colour(), stage.haze(distance)
+    )
+    over(picture, (mask * puffs * 0.95).clamp(0, 1), grey)
 
 
 def _near(stage: Stage, picture: Tensor) -> None:
