@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -117,3 +120,34 @@ def test_a_pipeline_that_diffusers_does_not_have(folders, tmp_path):
     (folder / "model_index.json").write_text(json.dumps(index))
     with pytest.raises(ModelMissing, match="NoSuchVideoPipeline"):
         registry.load(registry.describe(str(folder)), device="cpu")
+
+
+def test_playable_clips_through_the_command(folders, tmp_path):
+    """One prompt file, a clip of each family; ffmpeg's own reading of the files is what was asked for."""
+    from veo_cli.ffmpeg import read_back
+
+    wan = tiny_models.make_wan21(tmp_path / "wan21")
+    documents = [
+        f"prompt: a red ball in a meadow\nmodel: {folder}\nwidth: 64\nheight: 64\nnum_frames: {num_frames}\n"
+        f"fps: 8\nnum_inference_steps: 2\nseed: 3\noutput: {name}.mp4\n"
+        for name, folder, num_frames in [
+            ("ltx", folders["ltx"], 11),
+            ("cogvideox", folders["cogvideox"], 9),
+            ("wan", wan, 9),
+        ]
+    ]
+    (tmp_path / "jobs.yaml").write_text("---\n".join(documents))
+    done = subprocess.run(
+        [sys.executable, "-m", "veo_cli", "render", "jobs.yaml", "--output", "out", "--device", "cpu"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": os.getcwd(), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    for name, num_frames in [("ltx", 11), ("cogvideox", 9), ("wan", 9)]:
+        facts = read_back(tmp_path / "out" / f"{name}.mp4")
+        assert (facts.codec, facts.pixel_format, facts.codec_tag) == ("hevc", "yuv420p10le", "hvc1")
+        assert (facts.width, facts.height, facts.num_frames, facts.fps) == (64, 64, num_frames, 8)
+    assert "made 13 frames; the first 11 are kept" in done.stderr
