@@ -100,6 +100,8 @@ INSTEAD = {
     "interval": "write guidance_schedule: {interval: [0.2, 0.8]}",
     "quality": "write encode: {crf: 18}; lower is better",
     "matrices": "write matrix:",
+    "encode.preset": "write encode: {codec_preset: fast}",
+    "preset": "a preset is named at the top of a prompt file, or by --preset",
 }
 
 

@@ -25,7 +25,9 @@ class Settings(BaseModel):
 
 
 class Interval(Settings):
-    """Guidance only on steps i with start <= i / num_inference_steps < stop; elsewhere no unconditional pass."""
+    """Guidance only on steps i with start <= i / num_inference_steps < stop; elsewhere no unconditional
+    pass.
+    """
 
     interval: tuple[Annotated[float, Field(ge=0, le=1)], Annotated[float, Field(ge=0, le=1)]]
 
@@ -50,7 +52,9 @@ class MemorySettings(Settings):
 
     offload: Literal["auto", "none", "model", "group"] = "auto"
     tiled_decode: bool = False
-    checkpoint_every: Annotated[int, Field(ge=0)] | None = None  # steps; None: every 10 % of the run; 0: never
+    checkpoint_every: Annotated[int, Field(ge=0)] | None = (
+        None  # steps; None: every 10 % of the run; 0: never
+    )
 
 
 class UpscaleSettings(Settings):
@@ -65,7 +69,16 @@ class EncodeSettings(Settings):
     crf: Annotated[float, Field(ge=0, le=51)] | None = None  # None: 18, unless bitrate or lossless is given
     bitrate: str | None = None  # as ffmpeg writes it: "20M", "800k"
     codec_preset: Literal[
-        "ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow", "placebo"
+        "ultrafast",
+        "superfast",
+        "veryfast",
+        "faster",
+        "fast",
+        "medium",
+        "slow",
+        "slower",
+        "veryslow",
+        "placebo",
     ] = "medium"
     tune: Literal["grain", "animation", "psnr", "ssim", "fastdecode", "zerolatency"] | None = None
     lossless: bool = False
@@ -75,7 +88,9 @@ class EncodeSettings(Settings):
 
 
 class Job(Settings):
-    """One clip. Field names are those of the prompt file; the delivered clip is width x height x num_frames at fps."""
+    """One clip. Field names are those of the prompt file; the delivered clip is width x height x num_frames
+    at fps.
+    """
 
     model: str
     prompt: Annotated[str, Field(min_length=1)]
@@ -86,7 +101,9 @@ class Job(Settings):
     fps: Annotated[float, Field(gt=0, le=240)]
     num_inference_steps: Annotated[int, Field(ge=1, le=1000, strict=True)]
     guidance_scale: Annotated[FiniteFloat, Field(ge=0, le=100)]
-    guidance_scale_2: Annotated[FiniteFloat, Field(ge=0, le=100)] | None = None  # Wan2.2 low-noise expert; None: as above
+    guidance_scale_2: Annotated[FiniteFloat, Field(ge=0, le=100)] | None = (
+        None  # Wan2.2 low-noise expert; None: as above
+    )
     guidance_schedule: Literal["constant", "sqrt_decay"] | Interval = "constant"
     noise_schedule: NoiseSchedule = "default"
     flow_shift: Annotated[FiniteFloat, Field(gt=0, le=100)] | None = None  # None: the model folder's own
@@ -99,14 +116,20 @@ class Job(Settings):
     encode: EncodeSettings = EncodeSettings()
 
     def identity(self) -> dict[str, Any]:
-        """The job as plain values, less what cannot change a pixel (output, memory layout, the folder's location)."""
+        """The job as plain values, less what cannot change a pixel: output, memory layout, where files lie."""
         values = self.model_dump(mode="json")
+        for lora in values["loras"]:
+            del lora["path"]  # what it holds is in the fingerprint
         del values["output"], values["model"]
         values["memory"] = {"tiled_decode": self.memory.tiled_decode}
         return values
 
     def job_id(self, model_fingerprint: str) -> str:
-        """64 hex digits: SHA-256 of the canonical JSON of `identity`, the model's fingerprint and PIXEL_VERSION."""
+        """64 hex digits: SHA-256 of the canonical JSON of `identity`, the model's fingerprint and
+        PIXEL_VERSION.
+
+        model_fingerprint: of the model's folder, followed by those of the LoRAs in their order.
+        """
         canonical = json.dumps(
             {"job": self.identity(), "model": model_fingerprint, "pixel_version": PIXEL_VERSION},
             sort_keys=True,

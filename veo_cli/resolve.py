@@ -8,6 +8,7 @@ before anything loads.
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import os
@@ -26,6 +27,7 @@ from veo_cli.field_types import FieldError, checked
 from veo_cli.job import EncodeSettings, Job
 from veo_cli.layer import Layer, flattened, nested, read_layer
 from veo_cli.located import MapNode, Node, Scalar, SyntaxFault
+from veo_cli.models.fingerprint import fingerprint
 from veo_cli.models.model_info import ModelInfo
 from veo_cli.naming import DEFAULT_TEMPLATE, ID_DIGITS, NameTemplate, output_template
 from veo_cli.presets import Preset, load_preset
@@ -163,7 +165,7 @@ class _Resolver:
         if spec.faults and not spec.fields:
             return None
         draft = _Draft(self, spec, self._merged(spec))
-        model = self._model(str(draft.values.get("model", DEFAULT_MODEL)))
+        model = self._model(draft.model_name())
         if model is None:
             return None
         draft.complete(model)
@@ -172,7 +174,7 @@ class _Resolver:
         job, drawn = draft.build(model, self._seeds)
         if job is None:
             return None
-        job_id = job.job_id(model.fingerprint)
+        job_id = job.job_id(model.fingerprint + draft.lora_fingerprints)
         path = self._output_path(spec, job, job_id)
         if drawn:
             draft.notes.append(
@@ -312,6 +314,7 @@ class _Draft:
         self._from_model: set[str] = set()
         self.values: dict[str, Any] = {}
         self.notes: list[str] = []
+        self.lora_fingerprints = ""
         self.wrong = bool(spec.faults)
         for name, value in layer.values.items():
             if name == "duration":
@@ -330,6 +333,17 @@ class _Draft:
     def place(self, name: str) -> str:
         return self._positions.get(name) or str(self._spec.source)
 
+    def model_name(self) -> str:
+        """The model asked for. `./folder` in a prompt file is looked for beside it, so that cron finds it
+        too.
+        """
+        name = str(self.values.get("model", DEFAULT_MODEL))
+        if name.startswith(".") and self._positions["model"] == self._spec.positions.get("model"):
+            beside = Path(self._spec.source.path).parent / name
+            if self._spec.source.path != STDIN and beside.is_dir():
+                self.values["model"] = name = str(beside)
+        return name
+
     def complete(self, model: ModelInfo) -> None:
         """Fill in the model's defaults, derive what follows, and check what depends on the model."""
         self._lay_under(flattened(dict(model.defaults)), model)
@@ -347,7 +361,8 @@ class _Draft:
             char.isalpha() and char > _LAST_LATIN for char in str(self.values.get("prompt", ""))
         ):
             self.notes.append(
-                f"{model.title}: {model.prompt_language_hint}; the prompt has letters of other scripts"
+                f"{model.title} understands {model.prompt_language_hint}; "
+                "the prompt has letters of other scripts"
             )
 
     def _lay_under(self, defaults: Mapping[str, Any], model: ModelInfo | None) -> None:
@@ -536,6 +551,7 @@ class _Draft:
                 )
             else:
                 found.append(lora.model_copy(update={"path": str(path)}))
+                self.lora_fingerprints += _file_fingerprint(path.resolve(), path.stat().st_mtime_ns)
         if loras:
             self.values["loras"] = tuple(found)
 
@@ -555,7 +571,9 @@ class _Draft:
         if self.wrong:
             return None, drawn
         if drawn:
-            identity = json.dumps([job.identity(), model.fingerprint], sort_keys=True)
+            identity = json.dumps(
+                [job.identity(), model.fingerprint + self.lora_fingerprints], sort_keys=True
+            )
             job = job.model_copy(update={"seed": seeds.seed_of(identity)})
         return job, drawn
 
@@ -607,6 +625,14 @@ def _setting_value(name: str, text: str) -> Node:
 
 def _wrapped(name: str, value: Node) -> MapNode:
     return MapNode(((Scalar(name, True, 1, 1), value),), 1, 1)
+
+
+@functools.lru_cache(maxsize=256)
+def _file_fingerprint(path: Path, modified_ns: int) -> str:
+    """Of a file, or of the files of a folder; `modified_ns` is part of the cache's key."""
+    del modified_ns
+    files = [path] if path.is_file() else [inner for inner in path.rglob("*") if inner.is_file()]
+    return fingerprint(path.parent if path.is_file() else path, files)
 
 
 def _fit_note(model: ModelInfo, made: tuple[int, int], wanted: tuple[int, int], fit: str) -> str:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import io
+import json
+import random
 import subprocess
 import sys
 import time
@@ -263,6 +265,91 @@ def test_loras_are_found_beside_the_file(resolve: Resolve, tmp_path: Path) -> No
     (entry,) = resolve(f"prompt: a\nseed: 1\nloras: [{{path: {lora}, scale: 0.5}}, ../style.safetensors]")
     assert [lora.scale for lora in entry.job.loras] == [0.5, 1.0]
     assert all(Path(found.path).samefile(lora) for found in entry.job.loras)
+
+
+def test_a_lora_counts_by_what_it_holds(resolve: Resolve, tmp_path: Path) -> None:
+    for folder, content in (("one", b"x"), ("two", b"x"), ("three", b"y")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "style.safetensors").write_bytes(content)
+
+    def job_id(folder: str, scale: float = 1) -> str:
+        lora = f"{{path: {tmp_path}/{folder}/style.safetensors, scale: {scale}}}"
+        return resolve(f"prompt: a\nseed: 1\nloras: [{lora}]")[0].job_id
+
+    assert job_id("one") == job_id("two")
+    assert (
+        len({job_id("one"), job_id("three"), job_id("one", 0.5), resolve("prompt: a\nseed: 1")[0].job_id})
+        == 4
+    )
+
+
+def test_a_model_folder_beside_the_prompt_file(tmp_path: Path) -> None:
+    (tmp_path / "jobs" / "model").mkdir(parents=True)
+    (tmp_path / "jobs" / "job.yaml").write_text("prompt: a\nmodel: ./model\nseed: 1")
+    asked = []
+
+    def noting(name: str) -> ModelInfo:
+        asked.append(name)
+        return veo_mini()
+
+    resolve_jobs(read_specs([str(tmp_path / "jobs" / "job.yaml")]), describe=noting, output=tmp_path)
+    resolve_jobs(
+        read_specs([str(tmp_path / "jobs" / "job.yaml")]),
+        describe=noting,
+        output=tmp_path,
+        settings=["model=./model"],
+    )
+    assert [Path(name) for name in asked] == [tmp_path / "jobs" / "model", Path("model")]
+
+
+def test_what_inspect_prints_is_the_same_job(resolve: Resolve) -> None:
+    from veo_cli.stages.sidecar import ModelRecord, Sidecar, as_prompt_yaml
+
+    generator = random.Random(3)
+    texts = [
+        "no",
+        "010",
+        "1e3",
+        "a: b #c",
+        "'",
+        '"',
+        "- a",
+        "[x]",
+        "null",
+        "夜 🎈",
+        "a\nb",
+        "\\",
+        "{}",
+        "%",
+        "~x",
+        "0x1F",
+    ]
+    for _ in range(30):
+        settings = {
+            "prompt": generator.choice(texts) + generator.choice(["", " " + generator.choice(texts)]),
+            "negative_prompt": generator.choice(texts),
+            "seed": generator.randrange(2**63),
+            "guidance_scale": generator.uniform(0, 10),
+            "guidance_schedule": generator.choice(["constant", "sqrt_decay", {"interval": [0.125, 1e-0]}]),
+            "fps": generator.choice([12, 23.976, 1e2]),
+            "encode": generator.choice(
+                [{"crf": 1e-05}, {"lossless": True}, {"bitrate": "8000000", "chroma": "444"}, {}]
+            ),
+            "memory": generator.choice([{}, {"offload": "none", "tiled_decode": True}]),
+            "width": generator.choice([256, 640]),
+        }
+        (entry,) = resolve(json.dumps(settings), "job.json")
+        model = ModelRecord(
+            name="veo-mini",
+            title="veo-mini",
+            pipeline_class="WanPipeline",
+            num_parameters=1,
+            fingerprint="f" * 64,
+        )
+        record = Sidecar.model_construct(job=entry.job, job_id=entry.job_id, model=model, versions={})
+        (again,) = resolve(as_prompt_yaml(record))
+        assert again.job == entry.job
+        assert again.job_id == entry.job_id
 
 
 class TestNames:
