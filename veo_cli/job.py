@@ -25,9 +25,7 @@ class Settings(BaseModel):
 
 
 class Interval(Settings):
-    """Guidance only on steps i with start <= i / num_inference_steps < stop; elsewhere no unconditional
-    pass.
-    """
+    """Guidance on steps i with start <= i / num_inference_steps < stop; elsewhere no unconditional pass."""
 
     interval: tuple[Annotated[float, Field(ge=0, le=1)], Annotated[float, Field(ge=0, le=1)]]
 
@@ -48,13 +46,11 @@ class SamplerSettings(Settings):
 
 
 class MemorySettings(Settings):
-    """How the work is laid out in memory. Only `tiled_decode` can change a pixel, so only it enters job_id."""
+    """How the work is laid out in memory. Only `tiled_decode` can change a pixel and enters job_id."""
 
     offload: Literal["auto", "none", "model", "group"] = "auto"
     tiled_decode: bool = False
-    checkpoint_every: Annotated[int, Field(ge=0)] | None = (
-        None  # steps; None: every 10 % of the run; 0: never
-    )
+    checkpoint_every: Annotated[int, Field(ge=0)] | None = None  # steps; None: a tenth of the run; 0: never
 
 
 class UpscaleSettings(Settings):
@@ -88,9 +84,7 @@ class EncodeSettings(Settings):
 
 
 class Job(Settings):
-    """One clip. Field names are those of the prompt file; the delivered clip is width x height x num_frames
-    at fps.
-    """
+    """One clip, under the prompt file's field names. It is delivered as width x height x num_frames at fps."""
 
     model: str
     prompt: Annotated[str, Field(min_length=1)]
@@ -101,9 +95,7 @@ class Job(Settings):
     fps: Annotated[float, Field(gt=0, le=240)]
     num_inference_steps: Annotated[int, Field(ge=1, le=1000, strict=True)]
     guidance_scale: Annotated[FiniteFloat, Field(ge=0, le=100)]
-    guidance_scale_2: Annotated[FiniteFloat, Field(ge=0, le=100)] | None = (
-        None  # Wan2.2 low-noise expert; None: as above
-    )
+    guidance_scale_2: Annotated[FiniteFloat, Field(ge=0, le=100)] | None = None  # of the low-noise expert
     guidance_schedule: Literal["constant", "sqrt_decay"] | Interval = "constant"
     noise_schedule: NoiseSchedule = "default"
     flow_shift: Annotated[FiniteFloat, Field(gt=0, le=100)] | None = None  # None: the model folder's own
@@ -116,7 +108,7 @@ class Job(Settings):
     encode: EncodeSettings = EncodeSettings()
 
     def identity(self) -> dict[str, Any]:
-        """The job as plain values, less what cannot change a pixel: output, memory layout, where files lie."""
+        """The job as plain values, less what cannot change a pixel: output, memory, where files lie."""
         values = self.model_dump(mode="json")
         for lora in values["loras"]:
             del lora["path"]  # what it holds is in the fingerprint
