@@ -41,11 +41,11 @@ def paint_sky(stage: Stage, *, clouds: bool = True) -> Sky:
     high, low_sun = stage.draw("sky/light high", 0.58, 0.82), stage.draw("sky/light low", 0.10, 0.26)
     light_y = stage.horizon + span * torch.where(stage.sunset > 0, low_sun, high)
     light = stage.by_time("#fff6d0", "#ffd27a", "#e8eeff")
-    if stage.any("time", "night"):
-        _stars(stage, picture, layer.x, layer.y)
+    stage.paint_some(picture, "time", ("night",), _stars)
     _light(stage, picture, layer.x - light_x, layer.y - light_y, layer.pixel, light)
     if clouds:
-        _clouds(stage, picture)
+        stage.paint_some(picture, "weather", ("clear",), _fair_clouds)
+        stage.paint_some(picture, "weather", ("rain", "snow", "fog"), _overcast)
     return Sky(picture, light_x, light_y, light)
 
 
@@ -68,7 +68,9 @@ def _light(stage: Stage, picture: Tensor, x: Tensor, y: Tensor, pixel: Tensor, c
             over(picture, moon * spot * (1 - crescent) * 0.5, stage.colour("#c3cbe4"))
 
 
-def _stars(stage: Stage, picture: Tensor, x: Tensor, y: Tensor) -> None:
+def _stars(stage: Stage, picture: Tensor) -> None:
+    layer = stage.layer(SKY_DEPTH)
+    x, y = layer.x, layer.y
     reach = stage.reach(SKY_DEPTH)
     twinkle = stage.draws("stars/twinkle", 0, TAU, 2)
     fade = stage.night * (stage.clear + 0.10 * stage.snow)
@@ -101,52 +103,62 @@ def _cell_hash(x: Tensor, y: Tensor, bias: Tensor) -> Tensor:
     return value - value.floor()
 
 
-def _clouds(stage: Stage, picture: Tensor) -> None:
+def _drift(stage: Stage) -> Tensor:
+    """How far the wind has carried the clouds: (batch, 1, frame, 1, 1)."""
+    speed = stage.draw("clouds/wind", 0.02, 0.06) * torch.where(stage.draw("clouds/way") < 0.5, -1.0, 1.0)
+    return speed * (stage.seconds - 1.3)
+
+
+def _fair_clouds(stage: Stage, picture: Tensor) -> None:
+    """Heaps with flat feet, lit from above."""
+    reach = stage.reach(SKY_DEPTH) + 0.25
+    field = Canvas(stage, -reach, reach, -0.3, 0.56, density=1.2)
+    bright = stage.by_time("#ffffff", "#ffb59a", "#3a4f8c")
+    shade = stage.by_time("#b9d3ea", "#a5578a", "#1c2d60")
+    amount = stage.draw("clouds/amount", 0.2, 1.0)
+    count = 5
+    xs, ys = stage.draws("clouds/x", -0.22, 0.22, count), stage.draws("clouds/y", 0.30, 0.95, count)
+    sizes = stage.draws("clouds/size", 0.055, 0.12, count)
+    flat = stage.draw("clouds/flat", 0.45, 0.9)
+    for k in range(count):
+        sizes_k = sizes[k] * (amount * count > k) if k else sizes[k]
+        size = sizes_k.clamp(min=1e-3)
+        slot = (k + 0.5) / count * 2 * reach - reach
+        cx = (field.x - slot - xs[k]) / size
+        cy = (field.y - (stage.horizon + ys[k] * (0.5 - stage.horizon))) / size / flat
+        puff: Tensor | None = None
+        bumps = stage.draws(f"clouds/bump{k}", 0.75, 1.2, 4)
+        for bump, (px, py, pr) in zip(
+            bumps,
+            ((-1.15, 0.1, 0.55), (-0.4, 0.35, 0.8), (0.5, 0.3, 0.72), (1.3, 0.08, 0.5)),
+            strict=True,
+        ):
+            d = disc(cx - px * bump, cy - py * bump, pr * bump)
+            puff = d if puff is None else torch.minimum(puff, d)
+        assert puff is not None
+        body = torch.maximum(puff, -cy - 0.18)
+        mask = coverage(body * size * flat, field.pixel * 2.5) * (sizes_k > 0)
+        tone = torch.lerp(shade, bright, smoothstep(-0.2, 0.75, cy))
+        field.over(mask * 0.92, tone)
+    layer = stage.layer(SKY_DEPTH)
+    field.blit(picture, layer.x - _drift(stage), layer.y)
+
+
+def _overcast(stage: Stage, picture: Tensor) -> None:
+    """Soft bands over the whole sky."""
     reach = stage.reach(SKY_DEPTH) + 0.25
     _, middle, low = stage.sky_colours()
     layer = stage.layer(SKY_DEPTH)
-    drift = stage.draw("clouds/wind", 0.02, 0.06) * torch.where(stage.draw("clouds/way") < 0.5, -1.0, 1.0)
-    x = layer.x - drift * (stage.seconds - 1.3)
-    if stage.any("weather", "clear"):
-        field = Canvas(stage, -reach, reach, -0.3, 0.56, density=1.2)
-        bright = stage.by_time("#ffffff", "#ffb59a", "#3a4f8c")
-        shade = stage.by_time("#b9d3ea", "#a5578a", "#1c2d60")
-        amount = stage.draw("clouds/amount", 0.2, 1.0)
-        count = 5
-        xs, ys = stage.draws("clouds/x", -0.22, 0.22, count), stage.draws("clouds/y", 0.30, 0.95, count)
-        sizes = stage.draws("clouds/size", 0.055, 0.12, count)
-        flat = stage.draw("clouds/flat", 0.45, 0.9)
-        for k in range(count):
-            sizes_k = sizes[k] * (amount * count > k) if k else sizes[k]
-            size = sizes_k.clamp(min=1e-3)
-            slot = (k + 0.5) / count * 2 * reach - reach
-            cx = (field.x - slot - xs[k]) / size
-            cy = (field.y - (stage.horizon + ys[k] * (0.5 - stage.horizon))) / size / flat
-            puff: Tensor | None = None
-            bumps = stage.draws(f"clouds/bump{k}", 0.75, 1.2, 4)
-            for bump, (px, py, pr) in zip(
-                bumps,
-                ((-1.15, 0.1, 0.55), (-0.4, 0.35, 0.8), (0.5, 0.3, 0.72), (1.3, 0.08, 0.5)),
-                strict=True,
-            ):
-                d = disc(cx - px * bump, cy - py * bump, pr * bump)
-                puff = d if puff is None else torch.minimum(puff, d)
-            assert puff is not None
-            body = torch.maximum(puff, -cy - 0.18)
-            mask = coverage(body * size * flat, field.pixel * 2.5) * (sizes_k > 0)
-            tone = torch.lerp(shade, bright, smoothstep(-0.2, 0.75, cy))
-            field.over(mask * 0.92, tone)
-        field.blit(picture, x, layer.y, stage.clear)
-    if stage.any("weather", "rain", "snow", "fog"):
-        field = Canvas(stage, -reach, reach, -0.5, 0.56, density=0.5)
-        bands = field.noise("clouds/noise", 1.6, 4.5, 3)
-        up = smoothstep(0.05, 0.5, field.y - stage.horizon)
-        dark = smoothstep(0.45, 0.8, bands) * up
-        pale = smoothstep(0.55, 0.2, bands) * up
-        fade = stage.rain * 0.75 + stage.snow * 0.4 + stage.fog * 0.2
-        over(
-            picture,
-            field.sample_mask(x, layer.y, dark) * fade,
-            middle * (0.72 * stage.rain + 0.88 * (1 - stage.rain)),
-        )
-        over(picture, field.sample_mask(x, layer.y, pale) * fade * 0.6, low)
+    x = layer.x - _drift(stage)
+    field = Canvas(stage, -reach, reach, -0.5, 0.56, density=0.5)
+    bands = field.noise("clouds/noise", 1.6, 4.5, 3)
+    up = smoothstep(0.05, 0.5, field.y - stage.horizon)
+    dark = smoothstep(0.45, 0.8, bands) * up
+    pale = smoothstep(0.55, 0.2, bands) * up
+    fade = stage.rain * 0.75 + stage.snow * 0.4 + stage.fog * 0.2
+    over(
+        picture,
+        field.sample_mask(x, layer.y, dark) * fade,
+        middle * (0.72 * stage.rain + 0.88 * (1 - stage.rain)),
+    )
+    over(picture, field.sample_mask(x, layer.y, pale) * fade * 0.6, low)

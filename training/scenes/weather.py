@@ -18,12 +18,9 @@ _THIN_FOG = 0.12
 
 def finish(stage: Stage, picture: Tensor) -> Tensor:
     """Weather in front of everything, then a soft vignette: call it last; returns the picture in [0, 1]."""
-    if stage.any("weather", "fog"):
-        _fog(stage, picture)
-    if stage.any("weather", "rain"):
-        _rain(stage, picture)
-    if stage.any("weather", "snow"):
-        _snow(stage, picture)
+    stage.paint_some(picture, "weather", ("fog",), _fog)
+    stage.paint_some(picture, "weather", ("rain",), _rain)
+    stage.paint_some(picture, "weather", ("snow",), _snow)
     edge = (stage.screen_x / HALF_WIDTH) ** 2 * 0.5 + (stage.screen_y * 2) ** 2 * 0.5
     return picture.mul_(1 - 0.10 * edge * edge).clamp_(0, 1)
 
