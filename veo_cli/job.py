@@ -84,7 +84,7 @@ class EncodeSettings(Settings):
 
 
 class Job(Settings):
-    """One clip, under the prompt file's field names. It is delivered as width x height x num_frames at fps."""
+    """One clip, under the prompt file's field names. Delivered is width x height x num_frames at fps."""
 
     model: str
     prompt: Annotated[str, Field(min_length=1)]
