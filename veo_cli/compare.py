@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from veo_cli.errors import EnvironmentFault, Fault, FfmpegMissing, SpecificationError, VeoError
-from veo_cli.ffmpeg import INSTALL_HINT, compile_command, ffmpegs, file_url, filters, read_back
+from veo_cli.ffmpeg import INSTALL_HINT, compile_command, every_frame, ffmpegs, file_url, filters, read_back
 from veo_cli.values import ClipFacts
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ class Comparison:
 
     SSIM is ffmpeg's (8x8 windows), 1.0 for identical frames; `psnr_db` and `ssim` weigh the planes by their
     samples, the `_y_` ones are luma alone. vmaf: 0 .. 100, model vmaf_v0.6.1; None where ffmpeg has no
-    libvmaf, and under 32 pixels. motion_a, motion_b: mean absolute luma difference of consecutive frames, in percent of
-    the luma range; 0 for a still.
+    libvmaf, and under 32 pixels. motion_a, motion_b: mean absolute luma difference of consecutive frames, in
+    percent of the luma range; 0 for a still.
     """
 
     num_frames: int
@@ -54,7 +54,15 @@ def compare(reference: Path, judged: Path) -> Comparison:
     vmaf_ffmpeg = None
     if min(facts.width, facts.height) >= VMAF_MIN_SIDE:
         vmaf_ffmpeg = next((path for path in ffmpegs() if "libvmaf" in filters(path)), None)
-    log = _run_filters(vmaf_ffmpeg or ffmpeg, reference, judged, facts, with_vmaf=vmaf_ffmpeg is not None)
+    log = None
+    if (
+        vmaf_ffmpeg is not None
+    ):  # may fail alone: ffmpeg before 5 looks for VMAF's model in a file of the system
+        log = _run_filters(vmaf_ffmpeg, reference, judged, facts, with_vmaf=True)
+    if log is None:
+        log = _run_filters(ffmpeg, reference, judged, facts, with_vmaf=False)
+    if log is None:
+        raise EnvironmentFault("ffmpeg cannot compare the clips", why=f"{ffmpeg} failed on them")
     psnr = _numbers(log, r"PSNR .*")
     ssim = _numbers(log, r"SSIM .*")
     vmaf = re.search(r"VMAF score: ([\d.]+)", log)
@@ -96,7 +104,7 @@ def _luma_frames(clip: Path, ffmpeg: Path, facts: ClipFacts) -> Iterator[np.ndar
     # extractplanes hands out the codes as stored; a gray format would be converted to full range.
     deep = "yuv" + ("444" if "444" in facts.pixel_format else "420") + "p10le"
     luma = graph.input(file_url(clip))["v:0"].filter("format", deep).filter("extractplanes", "y")
-    command = compile_command(luma.output("pipe:", format="rawvideo", fps_mode="passthrough"), ffmpeg)
+    command = compile_command(luma.output("pipe:", format="rawvideo", **every_frame(ffmpeg)), ffmpeg)
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as process:
@@ -145,8 +153,10 @@ def _with_filters(*names: str) -> Path:
     raise FfmpegMissing(f"no ffmpeg here has the filters {' and '.join(names)}", fix=INSTALL_HINT)
 
 
-def _run_filters(ffmpeg: Path, reference: Path, judged: Path, facts: ClipFacts, *, with_vmaf: bool) -> str:
-    """ffmpeg's log of one pass over both clips."""
+def _run_filters(
+    ffmpeg: Path, reference: Path, judged: Path, facts: ClipFacts, *, with_vmaf: bool
+) -> str | None:
+    """ffmpeg's log of one pass over both clips; None if it failed."""
     import ffmpeg as graph
 
     def frames(path: Path, **options: Any) -> Any:
@@ -164,15 +174,13 @@ def _run_filters(ffmpeg: Path, reference: Path, judged: Path, facts: ClipFacts, 
     ]
     outputs = [
         graph.filter([side[number] for side in sides], name, **options).output(
-            "pipe:", format="null", fps_mode="passthrough"
+            "pipe:", format="null", **every_frame(ffmpeg)
         )
         for number, (name, options) in enumerate(measures)
     ]
     command = compile_command(graph.merge_outputs(*outputs), ffmpeg, log_level="info")
     ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
-    if ran.returncode != 0:
-        raise EnvironmentFault("ffmpeg cannot compare the clips", why=ran.stderr.strip().splitlines()[-1])
-    return ran.stderr
+    return ran.stderr if ran.returncode == 0 else None
 
 
 def _numbers(log: str, line: str) -> dict[str, float | None]:

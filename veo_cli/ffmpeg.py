@@ -110,6 +110,13 @@ def ffmpeg_version(ffmpeg: Path) -> str:
     return re.sub(r"-\d+-g[0-9a-f]{7,}.*", "", match[1]) if match else ""
 
 
+def every_frame(ffmpeg: Path) -> dict[str, str]:
+    """The output option that keeps ffmpeg from doubling or dropping frames; its name changed in 5.1."""
+    version = re.match(r"n?(\d+)\.(\d+)", ffmpeg_version(ffmpeg))
+    old = version is not None and (int(version[1]), int(version[2])) < (5, 1)
+    return {"vsync" if old else "fps_mode": "passthrough"}
+
+
 @cache
 def filters(ffmpeg: Path) -> frozenset[str]:
     """The names of the filters this ffmpeg was built with."""
@@ -291,7 +298,8 @@ class FfmpegPipe:
                 if watch.stalled():
                     self._hung()
         self._reader.join()
-        if self._process.returncode != 0:
+        # Older ffmpegs end with 0 when only the last write found no space.
+        if self._process.returncode != 0 or self._ran_out_of_space():
             raise self._failure()
 
     def kill(self) -> None:
@@ -317,6 +325,9 @@ class FfmpegPipe:
             why=f"it took no frame and used no CPU for {STALL_TIMEOUT_S:.0f} s; it was killed",
         )
 
+    def _ran_out_of_space(self) -> bool:
+        return any("No space left on device" in line or "Disk quota exceeded" in line for line in self._tail)
+
     def _failure(self) -> VeoError:
         """The reason of a dead or dying ffmpeg, in its own words."""
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -327,7 +338,7 @@ class FfmpegPipe:
         self._reader.join()
         code = self._process.returncode
         words = list(self._tail)
-        if any("No space left on device" in line or "Disk quota exceeded" in line for line in words):
+        if self._ran_out_of_space():
             return DiskFull(
                 "no space left on the disk for the clip",
                 why=words[-1],

@@ -46,7 +46,7 @@ def test_noise_equals_zscale_within_one_code(size, color, chroma):
             difference = np.abs(plane.astype(int) - theirs)
             assert difference.max() <= 1
             # zscale's gamma is a table; BT.709 has none, and there nearly every code is the same.
-            assert (difference > 0).mean() < (0.2 if color == "bt2020" else 0.001)
+            assert (difference > 0).mean() < (0.3 if color == "bt2020" else 0.001)
 
 
 @pytest.mark.parametrize("chroma", CHROMAS)

@@ -15,13 +15,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from veo_cli import durable_file
-from veo_cli.errors import EncodeFailed, Fault
+from veo_cli.errors import DiskFull, EncodeFailed, Fault
 from veo_cli.ffmpeg import (
     ENCODERS,
     ChosenEncoder,
     FfmpegPipe,
     choose_encoder,
     compile_command,
+    ffmpegs,
     file_url,
     frame_rate,
     read_back,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 DEFAULT_CRF = 18.0
 MAX_ENCODER_THREADS = 16  # x265 gains nothing beyond, and takes memory for each
+PNG_END = b"IEND\xaeB`\x82"  # the last chunk's name and checksum
 NARROW = 64  # pixels; x265 4.3 corrupts its heap on pictures 33 to 49 wide unless its blocks are 16 pixels
 FRAME_THREADS = 4  # fixed: encoders derive it from the machine's cores, and their search depends on it
 
@@ -303,9 +305,9 @@ class PngWriter:
     def __init__(self, final: Path, width: int, height: int) -> None:
         import ffmpeg as graph
 
-        from veo_cli.ffmpeg import ffmpegs
-
         self.folder = png_folder(final)
+        self._num_frames = 0
+        self._frame_bytes = 6 * width * height
         self._part = self.folder.with_name(self.folder.name + ".part")
         try:
             shutil.rmtree(self._part, ignore_errors=True)
@@ -333,10 +335,19 @@ class PngWriter:
         for frame in chunk.frames:
             # int32 on the way: torch rounds in float and converts to uint16 through it on every device.
             codes = frame.to(torch.float32).clamp(0, 1).mul(65535).round().to(torch.int32)
+            self._num_frames += 1
             self._pipe.write(as_bytes(codes.permute(1, 2, 0).cpu().numpy().astype("<u2")))
 
     def finish(self) -> None:
+        """Wait for the last picture. Raises EncodeFailed or DiskFull."""
         self._pipe.finish()
+        # Some ffmpegs do not notice that a picture could not be written.
+        for index in range(self._num_frames):
+            picture = self._part / f"{index:06}.png"
+            if not _is_whole_png(picture):
+                full = shutil.disk_usage(self._part).free < self._frame_bytes
+                kind = DiskFull if full else EncodeFailed
+                raise kind(f"picture {index} was not written whole", where=str(picture))
 
     def publish(self) -> None:
         """fsync the pictures and give the folder its name; one of that name is replaced."""
@@ -358,6 +369,15 @@ class PngWriter:
         """Stop ffmpeg and remove the unfinished folder. Safe to call twice."""
         self._pipe.kill()
         shutil.rmtree(self._part, ignore_errors=True)
+
+
+def _is_whole_png(picture: Path) -> bool:
+    try:
+        with picture.open("rb") as file:
+            file.seek(-len(PNG_END), os.SEEK_END)
+            return file.read() == PNG_END
+    except OSError:  # missing, or shorter than the chunk
+        return False
 
 
 def png_folder(clip: Path) -> Path:
