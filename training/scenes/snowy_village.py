@@ -192,7 +192,7 @@ def _smoke(stage: Stage, picture: Tensor, k: int) -> None:
     x = row.x - wide * 0.45
     width = 0.014 + 0.20 * up.clamp(min=0)
     plume = torch.exp(-((x / width) ** 2)) * smoothstep(-0.01, 0.02, up) * torch.exp(-up.clamp(min=0) / 0.20)
-    plume = plume * row.chance("some", 0.8) * (row.draw("smokes") < 0.7)
+    plume = plume * row.chance("some", 0.8) * (row.draw("smokes") < 0.92)
     wind = stage.draw("smoke/wind", -0.5, 0.5)
     rise = (layer.y - stage.horizon - drop - half * 1.9).clamp(min=0)
     swirl = 0.020 * torch.sin(layer.y * 34 - stage.seconds * 4.2 + 4 * k) * (rise * 8).clamp(max=1)
@@ -201,7 +201,7 @@ def _smoke(stage: Stage, picture: Tensor, k: int) -> None:
     grey = torch.lerp(
         stage.by_time("#98a4b8", "#c9a2b4", "#7c8cb8"), stage.haze_colour(), stage.haze(distance)
     )
-    over(picture, (mask * puffs * 0.95).clamp(0, 1), grey)
+    over(picture, (mask * puffs * (0.85 + 0.1 * stage.day)).clamp(0, 1), grey)
 
 
 def _near(stage: Stage, picture: Tensor) -> None:
