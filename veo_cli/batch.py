@@ -89,7 +89,9 @@ class _Pace:
     def fits(self, job: Job, deadline: datetime | None) -> bool:
         """False only if a job of the same kind was measured and this one would end after the deadline."""
         expected = self.seconds.get(self.key(job))
-        return deadline is None or expected is None or datetime.now() + timedelta(seconds=expected) <= deadline
+        return (
+            deadline is None or expected is None or datetime.now() + timedelta(seconds=expected) <= deadline
+        )
 
 
 def run_batch(resolved_jobs: Sequence[ResolvedJob], options: BatchOptions, listener: Listener) -> ExitCode:
@@ -190,6 +192,7 @@ class _Batch:
             self._settle()
             self._after_failure(resolved, device, error)
             return
+        self._pace.learn(resolved.job, time.monotonic() - pending.started)  # refined once its file is whole
         self._settle()
         self._pending = pending
 
@@ -228,7 +231,13 @@ class _Batch:
         with _memory_errors():
             model = self._load(resolved, device)
             return render(
-                resolved, model, journal=journal, texts=self._texts, listener=self._listen, stop=self._stop
+                resolved,
+                model,
+                journal=journal,
+                texts=self._texts,
+                listener=self._listen,
+                stop=self._stop,
+                spool_frames=device != "cpu",  # a CPU that encodes has no time to sample meanwhile
             )
 
     def _finish(self, pending: PendingClip) -> None:
@@ -254,12 +263,20 @@ class _Batch:
 
     def _after_failure(self, resolved: ResolvedJob, device: str, error: VeoError) -> None:
         """Try again where that may help (one job at a time, with back-off); else account for the failure."""
-        from tenacity import Retrying, retry_if_exception, sleep_using_event, stop_after_attempt, wait_exponential
+        from tenacity import (
+            Retrying,
+            retry_if_exception,
+            sleep_using_event,
+            stop_after_attempt,
+            wait_exponential,
+        )
 
         attempt = 1
         if isinstance(error, OutOfMemory) and resolved.job.memory.offload in ("auto", "none", "model"):
             leaner = resolved.on_leaner_memory()
-            self._warn(resolved, "leaner_memory", "out of memory: trying once more with the weights offloaded")
+            self._warn(
+                resolved, "leaner_memory", "out of memory: trying once more with the weights offloaded"
+            )
             attempt += 1
             try:
                 self._finish(self._attempt(leaner, device, attempt))
@@ -301,7 +318,14 @@ class _Batch:
         message = str(error)
         self._listen(
             JobFailed(
-                resolved.job_id, output, resolved.model.name, error.code, message, error.kept, attempt, will_retry
+                resolved.job_id,
+                output,
+                resolved.model.name,
+                error.code,
+                message,
+                error.kept,
+                attempt,
+                will_retry,
             )
         )
 

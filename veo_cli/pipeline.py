@@ -14,11 +14,19 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from veo_cli import durable_file
 from veo_cli.errors import VeoError
-from veo_cli.events import CheckpointSaved, FramesDone, Listener, Stage, StageDone, StageStarted, StepDone, Warned
+from veo_cli.events import (
+    CheckpointSaved,
+    FramesDone,
+    Listener,
+    Stage,
+    StageDone,
+    StageStarted,
+    StepDone,
+    Warned,
+)
 from veo_cli.job import Job
 from veo_cli.journal import JobJournal
 from veo_cli.models.video_model import VideoModel
@@ -116,10 +124,12 @@ def render(
     texts: TextCache,
     listener: Listener,
     stop: StopRequest,
+    spool_frames: bool,
 ) -> PendingClip:
     """Sample (or take up the journal's latents), decode, and hand the frames to the encoder.
 
-    Raises Stopped at the next safe point after `stop` was asked for, and any VeoError of the stages; `kept` of the
+    spool_frames: let frames wait on disk rather than the decoder for the encoder. Raises Stopped at the next safe
+    point after `stop` was asked for, and any VeoError of the stages; `kept` of the
     error says what the next run goes on from.
     """
     started = time.monotonic()
@@ -135,7 +145,7 @@ def render(
 
     watch = quality_gate.FrameWatch()
     with keeping(KEPT_LATENTS), clock.stage("decode"):
-        writer = ClipWriter(resolved.output_path, job)
+        writer = ClipWriter(resolved.output_path, job, journal.folder / "frames" if spool_frames else None)
         try:
             for chunk in model.decode(job, latents):
                 watch.see(chunk)
@@ -167,7 +177,9 @@ def _sample(
         text = texts.get(model, job)
     notes = []
     if text.cut_text:
-        notes.append(f"the prompt is too long for the text encoder; it does not see its end: “{text.cut_text}”")
+        notes.append(
+            f"the prompt is too long for the text encoder; it does not see its end: “{text.cut_text}”"
+        )
         clock.listener(Warned("text_cut", notes[-1], resolved.job_id))
     start = journal.load_step() if model.can_resume else None
     stop.raise_if_requested(kept=_steps_kept(start.next_step if start else 0, job))
@@ -204,7 +216,12 @@ def _checkpointer(
         nonlocal kept_step
         listener(
             StepDone(
-                resolved.job_id, report.step, report.num_steps, report.seconds, report.sigma, report.guidance_scale
+                resolved.job_id,
+                report.step,
+                report.num_steps,
+                report.seconds,
+                report.sigma,
+                report.guidance_scale,
             )
         )
         done = report.step + 1
@@ -232,4 +249,3 @@ def keeping(what: str) -> Iterator[None]:
     except VeoError as error:
         error.kept = error.kept or what
         raise
-

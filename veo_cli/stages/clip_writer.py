@@ -1,25 +1,30 @@
-"""Runs the encoder beside the decoder: frames are queued here and written by a thread of their own."""
+"""Runs the encoder beside the decoder: frames wait in a frame store and are written by a thread of their own."""
 
 from __future__ import annotations
 
 import hashlib
-import queue
 import threading
 from pathlib import Path
 
 from veo_cli.job import Job
+from veo_cli.stages.frame_store import FrameStore, StoreAborted
 from veo_cli.stages.video_encode import PngWriter, VideoEncoder, as_bytes
 from veo_cli.values import ClipFacts, FrameChunk, YuvFrame
 
-QUEUE_FRAMES = 16  # bounds memory; the encoder's own look-ahead is deeper than this
-_POLL_S = 0.1
+HOST_BUDGET_BYTES = 64 * 2**20  # of frames that wait, or as many as HOST_BUDGET_FRAMES of large ones
+HOST_BUDGET_FRAMES = 16
+DEVICE_BUDGET_BYTES = 1 * 2**30
 
 
 class ClipWriter:
-    """The writing end of one clip. `put` blocks while the queue is full and raises the encoder's error as soon as there
-    is one; `finish` waits for the file. Nothing appears under the final name before `publish`."""
+    """The writing end of one clip. `put` blocks while the store is full and raises the encoder's error as soon
+    as there is one; `finish` waits for the file. Nothing appears under the final name before `publish`.
 
-    def __init__(self, final: Path, job: Job) -> None:
+    spool_dir: where frames go that do not fit into memory, so that the next job's sampling need not wait for
+    this one's encoder; None: `put` blocks instead.
+    """
+
+    def __init__(self, final: Path, job: Job, spool_dir: Path | None = None) -> None:
         self._part = final.with_name(final.name + ".part")
         self._encoder = VideoEncoder(
             self._part,
@@ -30,10 +35,11 @@ class ClipWriter:
             num_frames=job.num_frames,
         )
         self._pngs = PngWriter(final, job.width, job.height) if job.encode.frames == "png16" else None
-        self._queue: queue.Queue[YuvFrame | None] = queue.Queue(QUEUE_FRAMES)
+        frame_bytes = job.width * job.height * 2 * (3 if job.encode.chroma == "444" else 1.5)
+        budget = max(HOST_BUDGET_BYTES, int(HOST_BUDGET_FRAMES * frame_bytes))
+        self._store = FrameStore(budget, spool_dir, budget_device_bytes=DEVICE_BUDGET_BYTES)
         self._digest = hashlib.sha256()
         self._error: BaseException | None = None
-        self._aborted = threading.Event()
         self._facts: ClipFacts | None = None
         self._thread = threading.Thread(target=self._run, name="clip-writer", daemon=True)
         self._thread.start()
@@ -48,7 +54,10 @@ class ClipWriter:
         return self._encoder.description
 
     def put(self, frame: YuvFrame) -> None:
-        self._offer(frame)
+        try:
+            self._store.put(frame)
+        except StoreAborted:
+            raise self._error or StoreAborted() from None
 
     def put_rgb(self, chunk: FrameChunk) -> None:
         """The frames before Y'CbCr, for `frames: png16`; otherwise nothing is done."""
@@ -57,7 +66,7 @@ class ClipWriter:
 
     def close(self) -> None:
         """No more frames; returns at once."""
-        self._offer(None)
+        self._store.close()
 
     def finish(self) -> ClipFacts:
         """Wait for the encoder and read the file back. Raises what the encoder raised."""
@@ -77,34 +86,21 @@ class ClipWriter:
 
     def abort(self) -> None:
         """Stop ffmpeg and remove what it wrote. Safe to call twice and after an error."""
-        self._aborted.set()
+        self._store.abort()
         self._encoder.abort()
         if self._pngs is not None:
             self._pngs.abort()
         self._thread.join()
 
-    def _offer(self, frame: YuvFrame | None) -> None:
-        while True:
-            if self._error is not None:
-                raise self._error
-            try:
-                self._queue.put(frame, timeout=_POLL_S)
-                return
-            except queue.Full:
-                continue
-
     def _run(self) -> None:
         try:
-            while not self._aborted.is_set():
-                try:
-                    frame = self._queue.get(timeout=_POLL_S)
-                except queue.Empty:
-                    continue
-                if frame is None:
-                    self._facts = self._encoder.finish()
-                    return
+            for frame in self._store.frames():
                 for plane in (frame.y, frame.cb, frame.cr):
                     self._digest.update(as_bytes(plane))
                 self._encoder.write(frame)
+            self._facts = self._encoder.finish()
+        except StoreAborted:
+            return
         except Exception as error:  # handed to the caller's thread, which raises it
             self._error = error
+            self._store.abort()
