@@ -71,9 +71,13 @@ def run_checks() -> Iterator[Check]:
         try:
             yield from check()
         except VeoError as error:
-            yield Check(check.__name__.lstrip("_"), "fault", error.fault.what, error.fault.fix)
+            yield Check(
+                check.__name__.strip("_").replace("_", " "), "fault", error.fault.what, error.fault.fix
+            )
         except Exception as error:  # whatever is broken in a package is what doctor is asked about
-            yield Check(check.__name__.lstrip("_"), "fault", f"{type(error).__name__}: {error}")
+            yield Check(
+                check.__name__.strip("_").replace("_", " "), "fault", f"{type(error).__name__}: {error}"
+            )
 
 
 def _python() -> Iterator[Check]:
