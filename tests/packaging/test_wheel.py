@@ -84,6 +84,7 @@ def test_presets_kernels_and_weights_travel(source: Path, wheel: Path) -> None:
 
     assert packed("veo_cli/_data/presets/", ".yaml") == tracked("presets", ".yaml") != set()
     assert packed("kernels_cupy/cuda/", ".cu") == tracked("kernels_cupy/cuda", ".cu") != set()
+    assert packed("kernels_cupy/cuda/", ".cuh") == tracked("kernels_cupy/cuda", ".cuh")
     assert packed("veo_cli/_data/weights/", ".safetensors") == tracked("weights", ".safetensors") != set()
     assert "veo_cli/_data/weights/veo-mini/model_index.json" in names
     assert not any(name.startswith(("tests/", "training/", "benchmarks/")) for name in names)
