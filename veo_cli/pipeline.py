@@ -27,6 +27,7 @@ from veo_cli.events import (
     StepDone,
     Warned,
 )
+from veo_cli.ffmpeg import choose_encoder
 from veo_cli.job import Job
 from veo_cli.journal import JobJournal
 from veo_cli.models.video_model import VideoModel
@@ -35,6 +36,7 @@ from veo_cli.stages import denoise, quality_gate, sidecar
 from veo_cli.stages.clip_writer import ClipWriter
 from veo_cli.stages.fit import fit
 from veo_cli.stages.to_yuv import to_yuv
+from veo_cli.stages.video_encode import pixel_format
 from veo_cli.stop import StopRequest
 from veo_cli.values import ClipFacts, Latents, StepReport, TextEmbedding
 
@@ -136,6 +138,11 @@ def render(
     clock = StageClock(resolved.job_id, listener)
     job = resolved.job
     notes = list(resolved.notes)
+    # That there is none is better known before sampling than after it.
+    encoder = choose_encoder(job.encode, pixel_format(job.encode))
+    if encoder.note:
+        notes.append(encoder.note)
+        listener(Warned("encoder_fallback", encoder.note, resolved.job_id))
 
     latents = journal.load_latents()
     if latents is None:
