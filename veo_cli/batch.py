@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from veo_cli import preflight
 from veo_cli.device import resolve_device
 from veo_cli.errors import (
     DeadlineReached,
@@ -39,6 +40,7 @@ from veo_cli.journal import STATE_FOLDER, JobJournal, JobRecord
 from veo_cli.models import registry
 from veo_cli.models.video_model import VideoModel
 from veo_cli.pipeline import PendingClip, TextCache, render
+from veo_cli.plan import state_of
 from veo_cli.resolve import ResolvedJob
 from veo_cli.stages import sidecar
 from veo_cli.stop import StopRequest
@@ -125,10 +127,16 @@ class _Batch:
         options = self._options
         self._device = device = resolve_device(options.device)
         folder = str(options.output_folder)
+        todo = self._todo(resolved_jobs)
+        preflight.check(todo[: options.max_jobs], options.output_folder, device, force=options.force)
         self._listen(
             RunStarted(len(resolved_jobs), folder, device, versions(), os.getpid(), socket.gethostname())
         )
-        todo = self._todo(resolved_jobs)
+        to_do = {resolved.job_id for resolved in todo}
+        for resolved in resolved_jobs:
+            if resolved.job_id not in to_do:
+                self._tally.skipped += 1
+                self._listen(JobSkipped(resolved.job_id, str(resolved.output_path)))
         with self._stop.listening():
             try:
                 for position, resolved in enumerate(todo):
@@ -158,13 +166,8 @@ class _Batch:
 
     def _todo(self, resolved_jobs: Sequence[ResolvedJob]) -> list[ResolvedJob]:
         """The jobs not done yet, in the order they will run."""
-        todo = []
-        for resolved in resolved_jobs:
-            if not self._options.force and is_done(resolved):
-                self._tally.skipped += 1
-                self._listen(JobSkipped(resolved.job_id, str(resolved.output_path)))
-            else:
-                todo.append(resolved)
+        force, folder = self._options.force, self._options.output_folder
+        todo = [resolved for resolved in resolved_jobs if force or state_of(resolved, folder) != "done"]
         if self._options.shuffle:
             random.shuffle(todo)
         elif not self._options.in_order:
@@ -377,16 +380,6 @@ class _Batch:
 
     def _warn(self, resolved: ResolvedJob, code: str, message: str) -> None:
         self._listen(Warned(code, message, resolved.job_id))
-
-
-def is_done(resolved: ResolvedJob) -> bool:
-    """Whether the clip and a sidecar with this very job_id are in place."""
-    if not resolved.output_path.is_file():
-        return False
-    try:
-        return sidecar.read(resolved.output_path).job_id == resolved.job_id
-    except VeoError:
-        return False
 
 
 @contextmanager

@@ -1,0 +1,100 @@
+"""What is checked before any model loads, so that a night's batch does not fail at three in the morning."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from veo_cli.errors import EnvironmentFault, Fault, SpecificationError, VeoError
+from veo_cli.ffmpeg import choose_encoder
+from veo_cli.journal import STATE_FOLDER
+from veo_cli.plan import in_words, plan
+from veo_cli.resolve import ResolvedJob
+from veo_cli.stages import sidecar
+from veo_cli.stages.video_encode import pixel_format
+
+
+class PreflightFailed(EnvironmentFault):
+    """Several things this machine lacks, told together."""
+
+    code = "preflight"
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        self._faults = tuple(faults)
+        first = faults[0]
+        super().__init__(first.what, where=first.where, why=first.why, fix=first.fix)
+
+    @property
+    def faults(self) -> tuple[Fault, ...]:
+        return self._faults
+
+
+def check(todo: Sequence[ResolvedJob], output_folder: Path, device: str, *, force: bool) -> None:
+    """Check the jobs still to be done: outputs are ours to write, folders writable, the disk has room for all of
+    them, their encoders work, and the memory fits.
+
+    Raises SpecificationError for outputs that would overwrite something, else PreflightFailed; each with all faults.
+    """
+    if not force:
+        taken = [fault for resolved in todo if (fault := _taken(resolved, output_folder)) is not None]
+        if taken:
+            raise SpecificationError(taken)
+    faults: dict[Fault, None] = {}
+    for folder in dict.fromkeys(resolved.output_path.parent for resolved in todo):
+        faults |= dict.fromkeys(_unwritable(folder))
+    for encode in dict.fromkeys(resolved.job.encode for resolved in todo):
+        try:
+            choose_encoder(encode, pixel_format(encode))
+        except VeoError as error:
+            faults |= dict.fromkeys(error.faults)
+    faults |= dict.fromkeys(_too_large(todo, output_folder, device))
+    if faults:
+        raise PreflightFailed(list(faults))
+
+
+def _taken(resolved: ResolvedJob, output_folder: Path) -> Fault | None:
+    """A file under the clip's name that this job did not leave there."""
+    path = resolved.output_path
+    if not path.exists() or (output_folder / STATE_FOLDER / resolved.job_id).is_dir():
+        return None  # a run killed between clip and sidecar leaves its clip and its state folder
+    try:
+        why = f"made by another job, seed {sidecar.read(path).job.seed}"
+    except VeoError:
+        why = "veo did not make it"
+    return Fault(
+        "there is a file of that name already", str(path), why, "write over it with --force, or name another"
+    )
+
+
+def _unwritable(folder: Path) -> list[Fault]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return []
+    except OSError as error:
+        what = f"cannot write into the folder: {error.strerror or error}"
+        return [Fault(what, str(folder), fix="choose another with --output, or mend its permissions")]
+
+
+def _too_large(todo: Sequence[ResolvedJob], output_folder: Path, device: str) -> list[Fault]:
+    needs = plan(todo, output_folder, device=device)
+    faults = []
+    if needs.free_bytes is not None and needs.disk_bytes > needs.free_bytes:
+        what = f"the clips need about {in_words(needs.disk_bytes)}, {in_words(needs.free_bytes)} are free"
+        faults.append(Fault(what, str(output_folder), fix="free some space, or render fewer with --max-jobs"))
+    memory = _memory_bytes() if device == "cpu" else None
+    if memory is not None and needs.memory_bytes > memory:
+        what = f"the largest job needs about {in_words(needs.memory_bytes)} of memory, the machine has {in_words(memory)}"
+        faults.append(
+            Fault(what, fix="see which:  veo plan FILE; then ask for a smaller size or fewer frames")
+        )
+    return faults
+
+
+def _memory_bytes() -> int | None:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):
+        return None
