@@ -191,6 +191,29 @@ def test_fit_is_said_plainly(resolve: Resolve) -> None:
     assert "with black bars" in entry.notes[0]
 
 
+@pytest.mark.parametrize(
+    ("line", "size"),
+    [
+        ("width: 1920", (1920, 1080)),
+        ("height: 72", (128, 72)),
+        ("width: 100", (100, 56)),
+        ("width: 256", (256, 144)),
+    ],
+)
+def test_one_side_brings_the_other(line: str, size: tuple[int, int], resolve: Resolve) -> None:
+    (entry,) = resolve(f"prompt: a\nseed: 1\n{line}")
+    assert (entry.job.width, entry.job.height) == size
+    given, other = line.split(":")[0], "height" if "width" in line else "width"
+    assert entry.provenance[given].endswith(":3:8" if given == "width" else ":3:9")
+    assert entry.provenance[other] == "derived"
+    assert any("follows from" in note for note in entry.notes) == (size != (256, 144))
+
+
+def test_a_side_too_small_brings_none(faults: Faults) -> None:
+    (fault,) = faults("prompt: a\nwidth: 18")
+    assert fault == "2:8: height is 10; it must be at least 16 (it follows from width 18)\n  write height too"
+
+
 def test_another_fps_is_said(resolve: Resolve) -> None:
     (entry,) = resolve("prompt: a\nseed: 1\nfps: 24")
     assert entry.job.sampler.fps == 24
