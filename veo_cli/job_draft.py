@@ -88,7 +88,7 @@ class JobDraft:
         self._lay_under(_FALLBACK, None)
         if "prompt" not in self.values and "prompt" not in self._broken:
             self.fault("no prompt", "prompt", fix=f"write {SMALLEST}")
-        if "duration" in self.values and "fps" not in self._broken:
+        if "duration" in self.values:
             self._frames_of_duration(model)
         self._check_frames("num_frames", model)
         self._derive_sampler(model)
@@ -141,7 +141,11 @@ class JobDraft:
     # -- frames --------------------------------------------------------------------------------------------
 
     def _frames_of_duration(self, model: ModelInfo) -> None:
-        seconds, fps = self.values.pop("duration"), self.values["fps"]
+        seconds = self.values.pop("duration")
+        if "fps" in self._broken:
+            self._broken.add("num_frames")
+            return
+        fps = self.values["fps"]
         wanted = seconds * fps
         if seconds <= 0:
             self._broken.add("num_frames")

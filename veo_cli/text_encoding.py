@@ -37,7 +37,8 @@ def decode(data: bytes, path: str) -> str | Fault:
         return _not_utf8(
             path, offset, before.count(b"\n") + 1, column, guess_encoding(data), data[offset : offset + 1]
         )
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+    # Joined files have a BOM inside; it is no character of any prompt.
+    return text.replace("\ufeff", "").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def guess_encoding(data: bytes) -> str:

@@ -14,6 +14,7 @@ import pytest
 from tests.job.conftest import Faults, Resolve
 from tests.job.described import describe, veo_mini
 from veo_cli.errors import ModelMissing, SpecificationError
+from veo_cli.field_names import FIELDS
 from veo_cli.models.model_info import ModelInfo
 from veo_cli.prompt_file import read_specs
 from veo_cli.resolve import resolve_jobs
@@ -152,6 +153,67 @@ def test_a_fault_of_many_jobs_is_said_once(faults: Faults) -> None:
 def test_one_wrong_field_hides_no_other(faults: Faults) -> None:
     found = faults("prompt: a\nwidth: wide\nnum_frames: 20\nencode: {crf: x}\nfps: 0\nduraton: 3")
     assert [fault.split(":")[0] for fault in sorted(found)] == ["2", "3", "4", "5", "6"]
+
+
+def test_any_mixture_of_fields_gives_jobs_or_faults(tmp_path: Path) -> None:
+    values = [
+        "1",
+        "0",
+        "-1",
+        "17",
+        "20",
+        "1e3",
+        "1e400",
+        ".nan",
+        "no",
+        "''",
+        "wide",
+        "[1]",
+        "{a: 1}",
+        "null",
+        "256",
+        "144",
+        "720p",
+        "2s",
+        "true",
+        "constant",
+        "{interval: [0.1, 0.5]}",
+        "linear",
+        "hevc",
+        "libx264",
+        "444",
+        "./x",
+        "a{b}",
+    ]
+    names = [
+        *sorted(FIELDS),
+        "resolution",
+        "duration",
+        "preset",
+        "matrix",
+        "prompts",
+        "steps",
+        "interpolate",
+        "bogus",
+        "encode",
+        "sampler",
+    ]
+    generator = random.Random(5)
+    outcomes = set()
+    for _ in range(1500):
+        chosen = generator.sample(names, generator.randrange(0, 7))
+        text = "prompt: a\n" * (generator.random() < 0.9 and "prompt" not in chosen)
+        text += "".join(f"{name}: {generator.choice(values)}\n" for name in chosen)
+        model = generator.choice(["veo-mini", "wan2.1-t2v-14b", "ltx"])
+        specs = read_specs(["-"], stdin=io.StringIO(text))
+        try:
+            resolve_jobs(specs, describe=lambda _, model=model: describe(model), output=tmp_path)
+        except SpecificationError as error:
+            assert all(fault.what and fault.where for fault in error.faults), text
+            outcomes.add("faults")
+        else:
+            outcomes.add("jobs")
+    assert outcomes == {"faults", "jobs"}
 
 
 def test_duration_is_rounded_to_what_the_model_makes(resolve: Resolve) -> None:

@@ -50,6 +50,7 @@ def test_wide_encodings(codec: str) -> None:
 
 def test_bom_and_line_ends_go() -> None:
     assert decode(codecs.BOM_UTF8 + b"a: 1\r\nb: 2\rc: 3\n", "job.yaml") == "a: 1\nb: 2\nc: 3\n"
+    assert decode((codecs.BOM_UTF8 + b"a\n") * 2, "joined.txt") == "a\na\n"
 
 
 def test_empty_is_text() -> None:
