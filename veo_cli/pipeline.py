@@ -99,16 +99,17 @@ class PendingClip:
             except BaseException:
                 self.writer.abort()
                 raise
-            record = sidecar.build(
-                self.resolved,
-                facts=facts,
-                checks=self.checks,
-                frames_sha256=self.writer.frames_sha256,
-                encoder=self.writer.encoder,
-                stage_seconds=self.clock.seconds,
-                seconds=time.monotonic() - self.started,
-                notes=self.notes,
-            )
+        record = sidecar.build(
+            self.resolved,
+            facts=facts,
+            checks=self.checks,
+            frames_sha256=self.writer.frames_sha256,
+            encoder=self.writer.encoder,
+            stage_seconds=self.clock.seconds,
+            seconds=time.monotonic() - self.started,
+            notes=self.notes,
+        )
+        with keeping(KEPT_LATENTS):
             durable_file.replace(sidecar.path_of(final), record.to_json().encode())
         self.journal.remove()
         return record
