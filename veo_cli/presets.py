@@ -15,12 +15,14 @@ from typing import Any
 
 from veo_cli import yaml12
 from veo_cli.errors import Fault, SpecificationError
+from veo_cli.field_names import GROUPS, TOP_LEVEL, WORDS
 from veo_cli.layer import Layer, flattened, nested, read_layer
 from veo_cli.located import MapNode, Node, Scalar, SyntaxFault
 from veo_cli.package_data import data_path
 from veo_cli.text_encoding import decode
 
 MAX_FILE_BYTES = 2**20
+_ORDER = [*TOP_LEVEL, *WORDS, *(f"{group}.{leaf}" for group, leaves in GROUPS.items() for leaf in leaves)]
 _EXTRAS = ("extends", "description")
 _PER_JOB = ("prompt", "seed", "output")  # one value for every clip of a batch would only make clips collide
 
@@ -96,7 +98,8 @@ def _load(name_or_path: str, *, where: str, base: Path | None, above: tuple[Path
     elif extends is not None and not isinstance(extends, Scalar):
         raise SpecificationError(Fault("extends is one name", place(extends), fix="write extends: standard"))
     text = " ".join(description.text.split()) if isinstance(description, Scalar) else ""
-    return Preset(path.stem, text, nested(values), origins, path)
+    shown = {name: values[name] for name in sorted(values, key=_ORDER.index)}
+    return Preset(path.stem, text, nested(shown), origins, path)
 
 
 def _label(path: Path) -> str:
