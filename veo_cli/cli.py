@@ -642,7 +642,7 @@ def stats(
         return
     availability = "–" if figures.availability is None else f"{figures.availability:.2%}"
     terminal.result(
-        f"{figures.runs} runs: {figures.done} done, {figures.failed} failed, "
+        f"runs: {figures.runs}; clips: {figures.done} done, {figures.failed} failed, "
         f"{figures.skipped} there already; availability {availability}"
     )
     spans = {"job": figures.job_seconds, **figures.stage_seconds}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from veo_cli import errors, field_names, naming
+from veo_cli import errors, field_names, naming, preflight
 from veo_cli.exit_codes import ExitCode
 from veo_cli.models.model_info import ModelInfo
 from veo_cli.prompt_file import read_specs
@@ -65,6 +65,7 @@ def test_every_error_code_is_in_the_guide_with_its_exit_code() -> None:
     def below(kind: type[errors.VeoError]) -> set[type[errors.VeoError]]:
         return {kind}.union(*(below(child) for child in kind.__subclasses__()))
 
+    assert preflight.PreflightFailed in below(errors.VeoError)
     codes = {kind.code: str(int(kind.exit_code)) for kind in below(errors.VeoError) if kind.code != "error"}
     assert table == codes
 
