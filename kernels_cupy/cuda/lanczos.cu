@@ -3,7 +3,7 @@
 // resize_columns   (rows, source) -> (rows, target): a thread makes one column of four rows
 // resize_rows      (planes, source, width) -> (planes, target, width): a thread makes one row of four columns
 //   first[i]       first input sample of output sample i; weights[tap * target + i], zero beyond a window's end
-// Grid: (ceil(target / 128), ceil(rows / 4)) and (ceil(width / 512), target, planes); blocks of 128 threads.
+// Grid: (ceil(rows / 4), ceil(target / 128)) and (ceil(width / 512), target, planes); blocks of 128 threads.
 // Bound: device memory (each input sample is used by several threads of one block, out of the L1).
 
 typedef unsigned long long u64;
@@ -11,8 +11,8 @@ typedef unsigned long long u64;
 extern "C" __global__ void __launch_bounds__(128)
 resize_columns(const float* __restrict__ input, float* __restrict__ output, const int* __restrict__ first,
                const float* __restrict__ weights, int taps, int rows, int source, int target) {
-  const int column = blockIdx.x * 128 + threadIdx.x;
-  const int row = blockIdx.y * 4;
+  const int column = blockIdx.y * 128 + threadIdx.x;
+  const int row = blockIdx.x * 4;
   if (column >= target) return;
   const float* lines[4];
 #pragma unroll

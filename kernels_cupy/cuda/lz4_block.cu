@@ -62,13 +62,17 @@ compress_chunks(const u8* __restrict__ input, u64 num_bytes, u8* __restrict__ ou
     const bool valid = mine <= size - LAST_MATCH - 1;
     const u32 value = valid ? load4(in, mine) : 0;
     const u32 slot = value * 2654435761u >> (32 - HASH_BITS);
-    const u32 candidate = valid ? table[slot] : NOWHERE;
+    u32 candidate = valid ? table[slot] : NOWHERE;  // NOWHERE is beyond every position
+    // The nearest earlier lane with the same four bytes is the better match, and not in the table yet.
+    const u32 earlier = __match_any_sync(FULL_WARP, value) & ((1u << lane) - 1);
+    if (valid && earlier) candidate = position + 31 - __clz((int)earlier);
     __syncwarp();
     // Of lanes with one slot the last writes, so that the result does not depend on the order of stores.
     const u32 rivals = __match_any_sync(FULL_WARP, valid ? slot : (1u << HASH_BITS) + lane);
     if (valid && rivals >> lane == 1) table[slot] = (u16)mine;
     __syncwarp();
-    const bool found = candidate != NOWHERE && load4(in, candidate) == value;
+    // An entry may lie ahead: a match can end before the 32 positions that were entered along with it.
+    const bool found = candidate < mine && load4(in, candidate) == value;
     const u32 matches = __ballot_sync(FULL_WARP, found);
     if (!matches) {
       position += 32 * (1 + (misses++ >> 3));
