@@ -668,6 +668,35 @@ def stats(
         terminal.warning(f"{unreadable} lines could not be read and are left out")
 
 
+@app.command()
+def bench(
+    ctx: typer.Context,
+    clips: Annotated[
+        int, typer.Option("--clips", min=1, metavar="N", help="Clips to measure, after a warm-up.")
+    ] = 3,
+    preset: Preset = None,
+    set_: Set = None,
+    device: Device = "auto",
+    json: Json = False,
+    verbose: Verbose = 0,
+) -> None:
+    """Measure how fast this machine renders: seconds by stage and step, memory.
+
+    Clips are really rendered, into a folder that is thrown away. A model, size or number of steps
+    of your own goes by --set or --preset.
+
+    \b
+    Examples:
+      veo bench
+      veo bench --clips 1 --set model=wan2.1-t2v-1.3b --set num_inference_steps=4
+      veo bench --preset draft --json
+    """
+    terminal = _terminal(ctx, verbose=verbose, json=json)
+    from veo_cli import bench as benchmark
+
+    _end(benchmark.render(terminal, clips=clips, device=device, preset=preset, settings=set_ or ()))
+
+
 def _show_plan(terminal: Terminal, resolved: "list[ResolvedJob]", folder: Path) -> None:
     from dataclasses import asdict
 
