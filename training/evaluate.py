@@ -51,6 +51,7 @@ class Sampler:
     def __init__(self, folder: Path, device: str | torch.device) -> None:
         from diffusers import WanTransformer3DModel
 
+        from training.train_transformer import compile_blocks
         from training.train_vae import load
 
         self.device = torch.device(device)
@@ -60,8 +61,7 @@ class Sampler:
         if self.device.type == "cuda":
             for name, table in transformer.rope.named_buffers():
                 setattr(transformer.rope, name, table.float())
-            for block in transformer.blocks:
-                block.compile(fullgraph=True, dynamic=False)
+            compile_blocks(transformer)
         self.settings = json.loads((folder / "veo.json").read_text(encoding="utf-8"))
         self.encoder = TextEncoder(device)
 

@@ -24,83 +24,103 @@ from training.evaluate import Sampler, frechet, score
 from training.run_log import RunLog
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--model", type=Path, required=True)
-    parser.add_argument(
-        "--rival", type=Path, help="another folder of the same model; the better transformer wins"
-    )
-    parser.add_argument("--probe", type=Path, default=probes.FOLDER)
-    parser.add_argument("--clips", type=int, default=256)
-    parser.add_argument("--steps", type=int, default=24)
-    parser.add_argument("--seconds", type=float, default=60, help="try no further setting after so long")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    args = parser.parse_args()
+def rank(accuracies: dict[str, float], frechet_ratio: float) -> float:
+    """How good a setting is: mean accuracy over attributes, less a twentieth of the distance over its floor."""
+    return sum(accuracies.values()) / len(accuracies) - 0.05 * frechet_ratio
 
-    log = RunLog(args.model / "log.jsonl")
+
+def fit(
+    folder: Path,
+    probe: probes.Probe,
+    device: str,
+    *,
+    rival: Path | None = None,
+    clips: int = 256,
+    steps: int = 24,
+    seconds: float = 60.0,
+    log: RunLog,
+) -> None:
+    """Try settings, and write the best into `folder`; a better `rival` gives it its transformer.
+
+    No further setting is tried after `seconds`.
+    """
     started = time.monotonic()
-    probe = probes.load(args.probe, args.device)
-    prompts = held_out_prompts(args.clips, seed=1)
+    prompts = held_out_prompts(clips, seed=1)
     texts = [p.text for p in prompts]
     wanted = torch.tensor(
         [[VALUES[a].index(p.mentioned[a]) if a in p.mentioned else -1 for a in ATTRIBUTES] for p in prompts]
     )
-    real = ClipPool(2 * args.clips, args.device, split="floor", first=100_000)
+    real = ClipPool(2 * clips, device, split="floor", first=100_000)
     features, _ = probes.judge(probe, real.frames)
-    floor = frechet(features[: args.clips], features[args.clips :])
+    floor = frechet(features[:clips], features[clips:])
     tried: dict[tuple[Path, float, float], float] = {}
     samplers: dict[Path, Sampler] = {}
 
-    def attempt(folder: Path, guidance: float, flow_shift: float) -> None:
-        if time.monotonic() - started > args.seconds or (folder, guidance, flow_shift) in tried:
+    def attempt(which: Path, guidance: float, flow_shift: float) -> None:
+        if tried and (time.monotonic() - started > seconds or (which, guidance, flow_shift) in tried):
             return
-        if folder not in samplers:
-            samplers[folder] = Sampler(folder, args.device)
-        frames = samplers[folder](
-            texts,
-            range(args.clips),
-            guidance_scale=guidance,
-            flow_shift=flow_shift,
-            num_inference_steps=args.steps,
+        if which not in samplers:
+            samplers[which] = Sampler(which, device)
+        frames = samplers[which](
+            texts, range(clips), guidance_scale=guidance, flow_shift=flow_shift, num_inference_steps=steps
         )
         table, made, _ = score(probe, frames, wanted)
-        mean = sum(v["accuracy"] for v in table.values()) / len(table)
-        ratio = frechet(made, features[: args.clips]) / floor
-        tried[folder, guidance, flow_shift] = mean - 0.05 * ratio
+        ratio = frechet(made, features[:clips]) / floor
+        accuracies = {name: v["accuracy"] for name, v in table.items()}
+        tried[which, guidance, flow_shift] = rank(accuracies, ratio)
         log(
             "sampling",
-            folder=folder.name,
+            folder=which.name,
             guidance=guidance,
             flow_shift=flow_shift,
             frechet_ratio=ratio,
-            **{k: v["accuracy"] for k, v in table.items()},
+            **accuracies,
         )
 
     def best() -> tuple[Path, float, float]:
         return max(tried, key=lambda key: tried[key])
 
     for guidance in (4.0, 2.5, 6.0):
-        attempt(args.model, guidance, 3.0)
+        attempt(folder, guidance, 3.0)
     for flow_shift in (1.5, 5.0):
-        attempt(args.model, best()[1], flow_shift)
-    if args.rival is not None:
-        attempt(args.rival, best()[1], best()[2])
-    folder, guidance, flow_shift = best()
-    log("sampling", chosen=folder.name, guidance=guidance, flow_shift=flow_shift)
-    if folder != args.model:
-        shutil.rmtree(args.model / "transformer")
-        shutil.copytree(folder / "transformer", args.model / "transformer")
-    for path, key in (
-        (args.model / "veo.json", None),
-        (args.model / "scheduler" / "scheduler_config.json", 1),
-    ):
-        values = json.loads(path.read_text(encoding="utf-8"))
-        values["flow_shift"] = flow_shift
-        if key is None:
-            values |= {"guidance_scale": guidance, "num_inference_steps": args.steps}
+        attempt(folder, best()[1], flow_shift)
+    if rival is not None:
+        attempt(rival, best()[1], best()[2])
+    chosen, guidance, flow_shift = best()
+    log("sampling", chosen=chosen.name, guidance=guidance, flow_shift=flow_shift)
+    if chosen != folder:
+        shutil.rmtree(folder / "transformer")
+        shutil.copytree(chosen / "transformer", folder / "transformer")
+    settings = {"flow_shift": flow_shift, "guidance_scale": guidance, "num_inference_steps": steps}
+    changes = (("veo.json", settings), ("scheduler/scheduler_config.json", {"flow_shift": flow_shift}))
+    for name, new in changes:
+        path = folder / name
+        values = json.loads(path.read_text(encoding="utf-8")) | new
         path.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--rival", type=Path, help="another folder; the better transformer wins")
+    parser.add_argument("--probe", type=Path, default=probes.FOLDER)
+    parser.add_argument("--clips", type=int, default=256)
+    parser.add_argument("--steps", type=int, default=24)
+    parser.add_argument("--seconds", type=float, default=60, help="try no further setting after so long")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    args = parser.parse_args()
+    fit(
+        args.model,
+        probes.load(args.probe, args.device),
+        args.device,
+        rival=args.rival,
+        clips=args.clips,
+        steps=args.steps,
+        seconds=args.seconds,
+        log=RunLog(args.model / "log.jsonl"),
+    )
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import torch
 from training import vae_sequence
 from training.architectures import LATENT_SHAPE, TEXT_DIM, TEXT_TOKENS
 from training.attributes import Attributes
-from training.clips import SPLIT_OFFSET, as_input, attributes_of, mirrored, render_uint8
+from training.clips import SPLIT_OFFSET, ClipPool, as_input, attributes_of, mirrored, render_uint8
 from training.run_log import RunLog
 from training.text_states import TextEncoder
 
@@ -56,29 +56,40 @@ def write_captions(clips: Sequence[tuple[Attributes, int]], each: int, split: st
     return captions(repeated, generator, split)[0]
 
 
+@torch.no_grad()
+def encode_normalised(vae: Any, frames: torch.Tensor, batch_size: int = 16) -> torch.Tensor:
+    """Normalised latents (clips, 16, t, h/8, w/8), fp16, of uint8 clips (clips, frames, 3, h, w)."""
+    on_gpu = frames.is_cuda
+    mean, std = statistics(vae, frames.device)
+    out = []
+    for part in frames.split(batch_size):
+        clips = as_input(part, torch.bfloat16 if on_gpu else torch.float32)
+        with torch.autocast(frames.device.type, torch.bfloat16, enabled=on_gpu):
+            encoded, _ = vae_sequence.encode(vae, clips)
+        out.append(((encoded.float() - mean) / std).half())
+    return torch.cat(out)
+
+
 def build(
     vae: Any,
     count: int,
     *,
     device: str | torch.device,
+    pool: ClipPool | None = None,
     captions_each: int = 6,
     batch_size: int = 64,
-    seconds: float | None = None,
     workers: int = 12,
     log: RunLog | None = None,
 ) -> LatentSet:
-    """Encode `count` fresh training clips and their mirror images (so 2 * count latents).
+    """Encode training clips 0 ... count-1 and their mirror images (so 2 * count latents).
 
-    `seconds`: stop drawing after so long and keep what is there. `vae`: on the device, trained, its latent
-    statistics set. `workers=0` writes the captions in this process.
+    `pool`: the first clips, where they are drawn already. `vae`: on the device, trained, its latent statistics
+    set. `workers=0` writes the captions in this process.
     """
     log = log or RunLog()
     device = torch.device(device)
     started = time.monotonic()
     attributes = [attributes_of(i) for i in range(count)]
-    # A chunk is a fair sample of the world, so that stopping early leaves no scene out.
-    chunk = max(1, min(count, 24 * batch_size))
-    latents = torch.empty(2 * count, *LATENT_SHAPE, dtype=torch.float16, device=device)
     everything = [a for x in attributes for a in (x, mirrored(x))]
     labelled = [(a, i) for i, a in enumerate(everything)]
     parts = [labelled[i : i + 4000] for i in range(0, len(labelled), 4000)]
@@ -89,37 +100,27 @@ def build(
             if executor
             else []
         )
-        mean, std = statistics(vae, device)
-        done = 0
-        for first in range(0, count, chunk):
-            if seconds is not None and time.monotonic() - started > seconds:
-                break
-            some = attributes[first : first + chunk]
-            seeds = [i + SPLIT_OFFSET["train"] for i in range(first, first + len(some))]
-            for rows, frames in render_uint8(some, seeds, device, batch_size=batch_size):
-                at = torch.tensor(rows, device=device) + first
-                for flip in (0, 1):
-                    clips = as_input(
-                        frames.flip(-1) if flip else frames,
-                        torch.bfloat16 if device.type == "cuda" else torch.float32,
-                    )
-                    with (
-                        torch.no_grad(),
-                        torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"),
-                    ):
-                        encoded = torch.cat([vae_sequence.encode(vae, part)[0] for part in clips.split(16)])
-                    latents[2 * at + flip] = ((encoded.float() - mean) / std).half()
-            done = first + len(some)
+        latents = torch.empty(2 * count, *LATENT_SHAPE, dtype=torch.float16, device=device)
+        ready = min(count, len(pool)) if pool is not None else 0
+        for start in range(0, ready, batch_size):
+            frames = pool.frames[start : min(start + batch_size, ready)]
+            at = torch.arange(start, start + len(frames), device=device)
+            latents[2 * at] = encode_normalised(vae, frames)
+            latents[2 * at + 1] = encode_normalised(vae, frames.flip(-1))
+        seeds = [i + SPLIT_OFFSET["train"] for i in range(ready, count)]
+        for rows, frames in render_uint8(attributes[ready:], seeds, device, batch_size=batch_size):
+            at = torch.tensor(rows, device=device) + ready
+            latents[2 * at] = encode_normalised(vae, frames)
+            latents[2 * at + 1] = encode_normalised(vae, frames.flip(-1))
         if device.type == "cuda":
             torch.cuda.synchronize()
-        log("latents", clips=done, with_mirrors=2 * done, seconds_spent=time.monotonic() - started)
+        log("latents", clips=count, with_mirrors=2 * count, seconds_spent=time.monotonic() - started)
         texts: list[str] = []
-        for n, part in enumerate(parts[: (2 * done + 3999) // 4000]):
+        for n, part in enumerate(parts):
             texts += pending[n].result() if executor else write_captions(part, captions_each, "train")
     finally:
         if executor:
             executor.shutdown(wait=False, cancel_futures=True)
-    texts = texts[: 2 * done * captions_each]
     log("captions", count=len(texts), seconds_spent=time.monotonic() - started)
     encoder = TextEncoder(device, torch.float16 if device.type == "cuda" else torch.float32)
     known: dict[str, int] = {}
@@ -130,8 +131,8 @@ def build(
         states[start : start + 16384] = encoder.states(distinct[start : start + 16384]).half()
     log("text states", distinct=len(distinct), seconds_spent=time.monotonic() - started)
     return LatentSet(
-        latents[: 2 * done],
+        latents,
         states,
-        torch.tensor(rows_of, device=device).view(2 * done, captions_each),
+        torch.tensor(rows_of, device=device).view(2 * count, captions_each),
         encoder.states([""]).half(),
     )

@@ -24,7 +24,7 @@ class _Block(nn.Module):
     def __init__(self, channels_in: int, channels: int, stride: tuple[int, int, int]) -> None:
         super().__init__()
         time, *space = stride
-        self.norm1, self.norm2 = nn.GroupNorm(8, channels_in), nn.GroupNorm(8, channels)
+        self.norm1, self.norm2 = nn.BatchNorm3d(channels_in), nn.BatchNorm3d(channels)
         self.space = nn.Conv3d(channels_in, channels, (1, 3, 3), (1, *space), (0, 1, 1))
         self.time = nn.Conv3d(channels, channels, (3, 1, 1), (time, 1, 1), (1, 0, 0))
         self.skip = nn.Conv3d(channels_in, channels, 1) if channels_in != channels else nn.Identity()
@@ -41,7 +41,7 @@ class Probe(nn.Module):
 
     def __init__(self, width: int = 48) -> None:
         super().__init__()
-        self.stem = nn.Conv3d(3, width, (1, 6, 6), (1, 4, 4), (0, 1, 1))
+        self.stem = nn.Conv3d(3, width, (3, 6, 6), (2, 4, 4), (1, 1, 1))
         self.blocks = nn.Sequential(
             _Block(width, width, (1, 1, 1)),
             _Block(width, 2 * width, (2, 2, 2)),
@@ -51,7 +51,7 @@ class Probe(nn.Module):
             _Block(3 * width, 4 * width, (2, 2, 2)),
             _Block(4 * width, 4 * width, (1, 1, 1)),
         )
-        self.norm = nn.GroupNorm(8, 4 * width)
+        self.norm = nn.BatchNorm3d(4 * width)
         self.features = nn.Linear(8 * width, FEATURES)
         self.heads = nn.ModuleDict({name: nn.Linear(FEATURES, len(VALUES[name])) for name in ATTRIBUTES})
 
@@ -69,7 +69,10 @@ def save(probe: Probe, folder: Path = FOLDER) -> None:
 
     folder.mkdir(parents=True, exist_ok=True)
     save_file(
-        {k: v.detach().half().cpu().contiguous() for k, v in probe.state_dict().items()},
+        {
+            k: (v.half() if v.is_floating_point() else v).cpu().contiguous()
+            for k, v in probe.state_dict().items()
+        },
         folder / "probe.safetensors",
         metadata={"width": str(probe.stem.out_channels)},
     )
@@ -81,7 +84,7 @@ def load(folder: Path = FOLDER, device: str | torch.device = "cpu") -> Probe:
 
     with safe_open(folder / "probe.safetensors", framework="pt") as file:
         probe = Probe(int(file.metadata()["width"]))
-        probe.load_state_dict({k: file.get_tensor(k).float() for k in file.keys()})  # noqa: SIM118
+        probe.load_state_dict({k: file.get_tensor(k) for k in file.keys()})  # noqa: SIM118
     return probe.to(device).eval().requires_grad_(False)
 
 

@@ -42,7 +42,7 @@ def sample_latents(
     device = states.device
     autocast = torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
     count = len(seeds)
-    if count > batch_size:
+    if count > batch_size or device.type == "cuda":
         # Every batch the same size, so that a compiled network is compiled once.
         spare = -count % batch_size
         seeds = [*seeds, *([0] * spare)]

@@ -56,17 +56,15 @@ class TextEncoder:
             len(prompts), TEXT_TOKENS, TEXT_DIM, device=self.device, dtype=next(self.model.parameters()).dtype
         )
         tokens = self.tokenizer(list(prompts), truncation=True, max_length=TEXT_TOKENS)["input_ids"]
-        order = sorted(range(len(tokens)), key=lambda i: len(tokens[i]))
+        lengths = [len(ids) for ids in tokens]
+        order = sorted(range(len(tokens)), key=lengths.__getitem__)
         for start in range(0, len(order), batch_size):
             rows = order[start : start + batch_size]
-            longest = max(len(tokens[i]) for i in rows)
-            ids = torch.zeros(len(rows), longest, dtype=torch.long)
-            mask = torch.zeros(len(rows), longest, dtype=torch.long)
-            for row, i in enumerate(rows):
-                ids[row, : len(tokens[i])] = torch.tensor(tokens[i])
-                mask[row, : len(tokens[i])] = 1
-            mask = mask.to(self.device)
-            hidden = self.model(input_ids=ids.to(self.device), attention_mask=mask).last_hidden_state
+            longest = lengths[rows[-1]]
+            ids = torch.tensor([tokens[i] + [0] * (longest - lengths[i]) for i in rows], device=self.device)
+            counts = torch.tensor([lengths[i] for i in rows], device=self.device)
+            mask = (torch.arange(longest, device=self.device) < counts[:, None]).long()
+            hidden = self.model(input_ids=ids, attention_mask=mask).last_hidden_state
             hidden = hidden * mask[..., None].to(hidden.dtype) * SCALE
             out[torch.tensor(rows, device=self.device), :longest] = hidden
         return out

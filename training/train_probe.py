@@ -18,6 +18,7 @@ from training.clips import ClipPool, as_frames, as_input
 from training.muon import Optimisers
 from training.probe import FOLDER, Probe, accuracy, judge, save
 from training.run_log import RunLog
+from training.train_vae import channels_last
 
 _LEFT, _RIGHT = VALUES["camera"].index("pan left"), VALUES["camera"].index("pan right")
 _CAMERA = ATTRIBUTES.index("camera")
@@ -76,7 +77,7 @@ def train(
     torch.manual_seed(seed)
     probe = Probe(width).to(device)
     if on_gpu:
-        probe.to(memory_format=torch.channels_last_3d)
+        channels_last(probe)
     optimisers = Optimisers(probe, muon_lr=1.5e-3, adamw_lr=2e-3, warmup=0.05, plain=("heads", "stem"))
     dice = torch.Generator().manual_seed(seed)
     step, shown, started = 0, time.monotonic(), time.monotonic()

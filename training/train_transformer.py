@@ -28,7 +28,7 @@ EMA_RATES = (0.998, 0.9995)
 
 # How often a batch is of shorter clips (latent frames: share of steps). The causal VAE makes the first latent
 # frames of a long clip those of the short one.
-SHORTER = ((5, 0.05), (3, 0.03), (1, 0.02))
+SHORTER = ((5, 0.06), (3, 0.03))
 
 
 def draw_t(count: int, device: torch.device) -> torch.Tensor:
@@ -76,6 +76,13 @@ def new_transformer(config: dict[str, Any], device: str | torch.device) -> Any:
     return model.to(device)
 
 
+def compile_blocks(model: Any) -> None:
+    """Compile each block for each shape it meets; the blocks share what is compiled."""
+    torch._dynamo.config.recompile_limit = 64
+    for block in model.blocks:
+        block.compile(fullgraph=True, dynamic=False)
+
+
 def train(
     data: LatentSet,
     *,
@@ -89,13 +96,14 @@ def train(
     adamw_lr: float = 1e-3,
     watch: Callable[[Any], dict[str, float]] | None = None,
     watch_every_s: float = 150.0,
+    save_every_s: float = 60.0,
     compiled: bool = False,
     seed: int = 0,
 ) -> dict[str, Any]:
     """Train for `seconds`; returns {"ema 0.998": model, ...} in float32, one for each EMA rate.
 
     `start_from`: a model folder whose transformer/ is gone on with (fresh optimiser, same schedule).
-    `checkpoint`: state is written here every 60 s, and read from here if it exists, so that a killed run goes
+    `checkpoint`: state is written here every `save_every_s`, and read from here if it exists, so that a killed run goes
     on where it was. `watch(model)`: called now and then with the slow EMA, its figures are logged.
     """
     log = log or RunLog()
@@ -127,8 +135,8 @@ def train(
         step, spent_before = state["step"], state["spent"]
         log("transformer", resumed_at_step=step, spent=spent_before)
     if compiled:
-        for block in model.blocks:
-            block.compile(fullgraph=True, dynamic=False)
+        compile_blocks(model)
+        compile_blocks(spare)
     dice = torch.Generator().manual_seed(seed + 1 + step)
     lengths = [n for n, _ in SHORTER]
     shares = torch.tensor([1.0 - sum(s for _, s in SHORTER), *(s for _, s in SHORTER)])
@@ -174,7 +182,7 @@ def train(
                 clips_per_second=(step - shown_step) * batch / (now - shown),
             )
             shown, shown_step = time.monotonic(), step
-        if checkpoint is not None and now - saved > 60:
+        if checkpoint is not None and now - saved > save_every_s:
             saved = now
             state = {
                 "model": model.state_dict(),
@@ -190,7 +198,9 @@ def train(
             log("transformer, held-out", **watch(emas[-1].copy_to(spare)))
             watched = time.monotonic()
     log("transformer", step=step, progress=1.0, loss=running.item(), clips_seen=step * batch)
-    return {f"ema {ema.rate}": ema.copy_to(copy.deepcopy(spare)) for ema in emas}
+    # Not copies of `spare`: its blocks may be compiled.
+    finished = [new_transformer(config, device).eval().requires_grad_(False) for _ in emas]
+    return {f"ema {ema.rate}": ema.copy_to(m) for ema, m in zip(emas, finished, strict=True)}
 
 
 def watcher(vae: Any, probe_folder: Path, device: str, clips: int = 192) -> Callable[[Any], dict[str, float]]:
@@ -209,7 +219,7 @@ def watcher(vae: Any, probe_folder: Path, device: str, clips: int = 192) -> Call
     def look(model: Any) -> dict[str, float]:
         started = time.monotonic()
         latents = sample_latents(
-            model, states, empty, range(clips), steps=16, guidance=4.0, flow_shift=3.0, batch_size=96
+            model, states, empty, range(clips), steps=16, guidance=4.0, flow_shift=3.0, batch_size=64
         )
         _, predictions = probes.judge(probe, decode_frames(vae, latents))
         figures = {name: round(v, 3) for name, (v, _) in probes.accuracy(predictions, wanted).items()}

@@ -21,21 +21,10 @@ from diffusers.models.autoencoders.autoencoder_kl_wan import (
 )
 
 
-def _norm_silu(x: torch.Tensor, gamma: torch.Tensor) -> torch.Tensor:
-    """WanRMS_norm over channels, then SiLU: one kernel when compiled. x: (batch, channels, time, h, w)."""
-    y = x.float()
-    y = y * torch.rsqrt(y.square().sum(dim=1, keepdim=True).clamp_min(1e-24)) * (x.shape[1] ** 0.5)
-    return F.silu(y * gamma).to(x.dtype)
-
-
-norm_silu = _norm_silu
-
-
-def compile_norms() -> None:
-    """Fuse the norm and activation (most of the memory traffic); a few seconds per shape, on a GPU."""
-    global norm_silu
-    torch._dynamo.config.cache_size_limit = max(64, torch._dynamo.config.cache_size_limit)
-    norm_silu = torch.compile(_norm_silu, dynamic=False)
+def norm_silu(x: torch.Tensor, gamma: torch.Tensor) -> torch.Tensor:
+    """WanRMS_norm over channels, then SiLU; x: (batch, channels, time, h, w), gamma: (channels, 1, 1, 1)."""
+    y = F.rms_norm(x.permute(0, 2, 3, 4, 1), (x.shape[1],), gamma.flatten().to(x.dtype), eps=1e-12)
+    return F.silu(y.permute(0, 4, 1, 2, 3))
 
 
 def _residual(block: WanResidualBlock, x: torch.Tensor) -> torch.Tensor:
