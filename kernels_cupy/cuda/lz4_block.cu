@@ -66,14 +66,14 @@ compress_chunks(const u8* __restrict__ input, u64 num_bytes, u8* __restrict__ ou
     // The nearest earlier lane with the same four bytes is the better match, and not in the table yet.
     const u32 earlier = __match_any_sync(FULL_WARP, value) & ((1u << lane) - 1);
     if (valid && earlier) candidate = position + 31 - __clz((int)earlier);
-    __syncwarp();
+    const bool found = candidate != NOWHERE && load4(in, candidate) == value;
+    const u32 matches = __ballot_sync(FULL_WARP, found);
+    // Positions up to the match are entered; those behind it will be looked up again, and must not find themselves.
     // Of lanes with one slot the last writes, so that the result does not depend on the order of stores.
-    const u32 rivals = __match_any_sync(FULL_WARP, valid ? slot : (1u << HASH_BITS) + lane);
+    const u32 entered = matches ? matches ^ (matches - 1) : FULL_WARP;
+    const u32 rivals = __match_any_sync(FULL_WARP, valid ? slot : (1u << HASH_BITS) + lane) & entered;
     if (valid && rivals >> lane == 1) table[slot] = (u16)mine;
     __syncwarp();
-    // An entry may lie ahead: a match can end before the 32 positions that were entered along with it.
-    const bool found = candidate < mine && load4(in, candidate) == value;
-    const u32 matches = __ballot_sync(FULL_WARP, found);
     if (!matches) {
       position += 32 * (1 + (misses++ >> 3));
       continue;
