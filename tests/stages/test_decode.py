@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from tests import tiny_models
+from veo_cli.models.cpu_conv3d import use_onednn
 from veo_cli.stages.decode import decode
 from veo_cli.values import Latents
 
@@ -89,3 +90,11 @@ def test_chunks_are_let_go(vae):
         assert sum(ref() is not None for ref in alive) <= 1
         alive.append(weakref.ref(chunk.frames))
     assert len(alive) == 6
+
+
+def test_onednn_convolutions_round_differently_and_no_more(vae):
+    latents = noise(3, 4, 6)
+    plain = whole_decode(vae, latents)
+    use_onednn(vae)
+    assert torch.equal(streamed(vae, latents), whole_decode(vae, latents))
+    assert (whole_decode(vae, latents) - plain).abs().max() < 5e-6

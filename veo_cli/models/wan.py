@@ -15,6 +15,7 @@ import torch
 
 from veo_cli.job import Job, Lora
 from veo_cli.models import lora
+from veo_cli.models.cpu_conv3d import use_onednn
 from veo_cli.models.model_info import ModelInfo
 from veo_cli.models.offload import Offload, choose_offload, group_offload
 from veo_cli.models.text_encoder import MiniLmEncoder, Umt5Encoder
@@ -180,6 +181,8 @@ class WanModel:
             use_safetensors=True,
             local_files_only=True,
         )
+        if name == "vae" and self.device.type == "cpu" and "text_encoder" in self.info.extra:
+            use_onednn(model)  # veo-mini, the model meant for CPUs; others keep diffusers' very arithmetic
         return model.eval().requires_grad_(False)
 
     def _component_bytes(self) -> dict[str, int]:
