@@ -337,6 +337,7 @@ class FfmpegPipe:
             self._process.wait()
         self._reader.join()
         code = self._process.returncode
+        fix = ""
         words = list(self._tail)
         if self._ran_out_of_space():
             return DiskFull(
@@ -352,10 +353,12 @@ class FfmpegPipe:
             except ValueError:
                 name = f"signal {-code}"
             ended = f"ffmpeg was killed by {name}"
+            if name == "SIGKILL":
+                fix = "if the system was out of memory (dmesg says), use a faster encode.codec_preset"
         else:
             ended = f"ffmpeg failed with exit code {code}"
         why = "\n  ".join(words) if words else "it gave no reason"
-        return EncodeFailed(ended, why=why)
+        return EncodeFailed(ended, why=why, fix=fix)
 
 
 class _Stall:
