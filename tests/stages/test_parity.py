@@ -12,6 +12,7 @@ from tests import tiny_models
 from tests.tiny_models import make_job
 from veo_cli.job import Job
 from veo_cli.models import registry
+from veo_cli.package_data import data_path
 from veo_cli.values import StepReport
 
 TOLERANCE = 1e-5  # fp32 on the CPU; frames in [0, 1]
@@ -238,3 +239,45 @@ def test_installed_sigmas_are_those_of_the_plan(folders, name, noise_schedule, n
     assert [row.sigma for row in planned] == pytest.approx(scheduler.sigmas[:-1].tolist(), abs=2e-6)
     assert float(scheduler.sigmas[-1]) == 0
     assert [row.expert for row in planned] == [1 if t >= 875 else 2 for t in scheduler.timesteps.tolist()]
+
+
+@pytest.mark.skipif(
+    not (data_path("weights") / "veo-mini").is_dir(), reason="veo-mini's weights are not here"
+)
+def test_shipped_veo_mini_through_stock_diffusers(recwarn):
+    """diffusers loads both parts without a word, and its WanPipeline, given our text states, makes our latents."""
+    import diffusers
+    from diffusers import AutoencoderKLWan, WanPipeline, WanTransformer3DModel
+
+    info = registry.describe("veo-mini")
+    job = make_job(prompt="a lighthouse at night", width=256, height=144, num_frames=5, num_inference_steps=2)
+    model = registry.load(info, device="cpu")
+    text = model.encode_text(job)
+    latents = model.denoise(job, text).tensor
+
+    pipe = WanPipeline(
+        tokenizer=None,
+        text_encoder=None,
+        vae=AutoencoderKLWan.from_pretrained(info.path / "vae", torch_dtype=torch.float32),
+        transformer=WanTransformer3DModel.from_pretrained(
+            info.path / "transformer", torch_dtype=torch.float32
+        ),
+        scheduler=getattr(diffusers, info.extra["scheduler_class"]).from_pretrained(info.path / "scheduler"),
+    )
+    pipe.set_progress_bar_config(disable=True)
+    theirs = pipe(
+        prompt_embeds=text.prompt_embeds,
+        negative_prompt_embeds=text.negative_embeds,
+        width=256,
+        height=144,
+        num_frames=5,
+        num_inference_steps=2,
+        guidance_scale=job.guidance_scale,
+        generator=torch.Generator("cpu").manual_seed(job.seed),
+        output_type="latent",
+    ).frames
+    assert (latents - theirs).abs().max() <= TOLERANCE
+    assert not recwarn.list
+    files = list(info.path.rglob("*.safetensors"))
+    assert max(path.stat().st_size for path in files) <= 16 << 20
+    assert sum(path.stat().st_size for path in files) <= 40 << 20

