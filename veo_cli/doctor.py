@@ -23,6 +23,7 @@ State = Literal["ok", "missing", "fault"]  # missing: veo works without it, less
 SHIPPED_MODEL = "veo-mini"
 LEAST_FREE_DISK_BYTES = 2**30
 LEAST_FREE_MEMORY_BYTES = 2**30
+_CUPY_FIX = "install the CuPy for the driver's CUDA: pip install 'veo[cuda12]' or 'veo[cuda13]'"
 
 
 @dataclass(frozen=True)
@@ -156,6 +157,22 @@ def _kernels() -> Iterator[Check]:
     import cupy
 
     yield Check("cupy", "ok", f"{cupy.__version__}, CUDA runtime {cupy.cuda.runtime.runtimeGetVersion()}")
+    from kernels_cupy import loader
+
+    for name in loader.SOURCES:
+        try:
+            cupy.RawModule(code=loader.source(name), options=("-std=c++17", *loader.definitions())).compile()
+        except (
+            Exception
+        ) as error:  # NVRTC's log is in the message, and CuPy has no one class for all that can fail
+            yield Check(
+                "kernels",
+                "missing",
+                f"{name}.cu does not compile: {str(error).partition(chr(10))[0]}",
+                _CUPY_FIX,
+            )
+            return
+    yield Check("kernels", "ok", f"{len(loader.SOURCES)} CUDA sources compile")
 
 
 def _ffmpeg() -> Iterator[Check]:

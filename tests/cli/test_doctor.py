@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import json
 import shutil
+import sys
+import types
 from collections import namedtuple
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from kernels_cupy import loader
 from tests.cli.command import veo
 from veo_cli import doctor, error_boundary
 from veo_cli.doctor import Check
@@ -131,3 +135,52 @@ def test_a_check_that_breaks_is_a_fault_and_the_others_go_on(
     assert code == 4
     assert checks["memory"]["found"] == "ValueError: no /proc here"
     assert "model" in checks
+
+
+class FakeCupy(types.ModuleType):
+    """CuPy as far as doctor asks it; `broken` is a source that its compiler refuses."""
+
+    def __init__(self, broken: str) -> None:
+        super().__init__("cupy")
+        self.__spec__ = importlib.machinery.ModuleSpec("cupy", None)
+        self.__version__ = "13.6.0"
+        self.cuda = types.SimpleNamespace(runtime=types.SimpleNamespace(runtimeGetVersion=lambda: 12090))
+        self.broken = broken
+        self.compiled: list[str] = []
+
+    def RawModule(self, code: str, options: tuple[str, ...]) -> types.SimpleNamespace:
+        def compile_() -> None:
+            if self.broken and code == loader.source(self.broken):
+                raise RuntimeError("error: identifier is undefined\n1 error detected")
+            self.compiled.append(code)
+
+        assert "-std=c++17" in options
+        return types.SimpleNamespace(compile=compile_)
+
+
+@pytest.mark.parametrize("broken", ["", "lanczos"])
+def test_kernels_are_compiled_where_there_is_a_gpu(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    cupy = FakeCupy(broken)
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    checks = {check.name: check for check in doctor._kernels()}
+    assert checks["cupy"] == Check("cupy", "ok", "13.6.0, CUDA runtime 12090")
+    if broken:
+        assert checks["kernels"].state == "missing"
+        assert checks["kernels"].found == "lanczos.cu does not compile: error: identifier is undefined"
+        assert "veo[cuda" in checks["kernels"].fix
+    else:
+        assert checks["kernels"].state == "ok"
+        assert len(cupy.compiled) == len(loader.SOURCES)
+
+
+def test_a_gpu_without_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: None)
+    (check,) = doctor._kernels()
+    assert (check.name, check.state) == ("cupy", "missing")
+    assert check.fix.startswith("pip install 'veo[cuda1")
