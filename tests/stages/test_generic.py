@@ -97,6 +97,35 @@ def test_stopping_from_a_step(models):
         render(models["ltx"], make_job(width=64, height=64), stop)
 
 
+def test_a_cut_prompt_is_said(models):
+    job = make_job(prompt="far away " * 30)  # one token a character; both pipelines' default window is less
+    for name, window in [("ltx", 128), ("cogvideox", 226)]:
+        cut = models[name].encode_text(job).cut_text
+        assert job.prompt.strip().endswith(cut)
+        assert len(cut) == pytest.approx(len(job.prompt.strip()) - window, abs=3)
+        assert models[name].encode_text(make_job()).cut_text == ""
+
+
+def test_loras(folders, tmp_path):
+    info = registry.describe(str(folders["ltx"]))
+    layer = "transformer_blocks.0.attn1.to_q"
+    fitting, other = (tmp_path / f"{name}.safetensors" for name in ("fitting", "other"))
+    tiny_models.make_wan_lora(fitting, layers=(layer,), width=16)
+    tiny_models.make_wan_lora(other, layers=("blocks.0.self_attn.q",), width=16)
+
+    def with_lora(path, scale=4.0):
+        job = make_job(
+            width=64, height=64, num_inference_steps=2, loras=({"path": str(path), "scale": scale},)
+        )
+        return render(registry.load(info, device="cpu", loras=job.loras), job)
+
+    plain = with_lora(fitting, 0.0)
+    assert (with_lora(fitting) - plain).abs().max() > 1e-5
+    for bad in (other, tmp_path / "absent.safetensors"):
+        with pytest.raises(SpecificationError, match=bad.name):
+            with_lora(bad)
+
+
 def test_described_without_loading(folders):
     ltx, cog = (registry.describe(str(folders[name])) for name in ("ltx", "cogvideox"))
     assert (ltx.family, ltx.pipeline_class, cog.pipeline_class) == (

@@ -11,13 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 
 from veo_cli.errors import Fault, JobFailed, ModelMissing, SpecificationError
 from veo_cli.job import Job, Lora
 from veo_cli.models.generic_settings import unsupported_settings
-from veo_cli.models.lora import several_adapters_are_meant
+from veo_cli.models.lora import file_of, misfit, several_adapters_are_meant
 from veo_cli.models.model_info import ModelInfo
 from veo_cli.models.offload import Offload, choose_offload
+from veo_cli.models.text_encoder import cut_end
 from veo_cli.models.video_model import OnStep
 from veo_cli.values import DenoiseState, FrameChunk, Latents, StepReport, TextEmbedding
 
@@ -81,8 +83,13 @@ class GenericModel:
             self._pipe.enable_sequential_cpu_offload(device=device)
 
     def encode_text(self, job: Job) -> TextEmbedding:
-        """Nothing: the pipeline encodes the prompt in its own call."""
-        return TextEmbedding(torch.empty(1, 0, 0), None)
+        """No states, for the pipeline encodes the prompt in its own call; only what it will cut off."""
+        window = self._arguments.get("max_sequence_length")
+        tokenizer = getattr(self._pipe, "tokenizer", None)
+        cut_text = ""
+        if tokenizer is not None and window is not None and isinstance(window.default, int):
+            cut_text = cut_end(tokenizer, job.prompt, window.default)
+        return TextEmbedding(torch.empty(1, 0, 0), None, cut_text)
 
     def denoise(
         self,
@@ -178,35 +185,28 @@ class GenericModel:
         self._pipe.scheduler = type(self._pipe.scheduler).from_config(config, **{name: job.flow_shift})
 
     def _apply_loras(self, loras: Sequence[Lora]) -> None:
-        for index, lora in enumerate(loras):
+        names = [f"lora_{index}" for index in range(len(loras))]
+        for name, lora in zip(names, loras, strict=True):
+            path = file_of(lora)
             try:
                 with several_adapters_are_meant():
                     self._pipe.load_lora_weights(
-                        lora.path, adapter_name=f"lora_{index}", local_files_only=True
+                        str(path.parent),
+                        weight_name=path.name,
+                        adapter_name=name,
+                        use_safetensors=True,
+                        local_files_only=True,
                     )
-            except (AttributeError, ValueError, OSError, KeyError) as error:
-                raise SpecificationError(
-                    Fault(
-                        f"this LoRA cannot be put on {self.info.title}",
-                        where=lora.path,
-                        why=str(error).splitlines()[0],
-                        fix="give another file under `loras:`, or leave it out",
-                    )
-                ) from error
-        if not loras:
-            return
-        present = {name for names in self._pipe.get_list_adapters().values() for name in names}
-        for index, lora in enumerate(loras):
-            if f"lora_{index}" not in present:
-                raise SpecificationError(
-                    Fault(
-                        "none of the layers of this LoRA fits the model",
-                        where=lora.path,
-                        why="it was made for another model",
-                        fix="give another file under `loras:`, or leave it out",
-                    )
+                fits = any(name in adapters for adapters in self._pipe.get_list_adapters().values())
+            except (AttributeError, ValueError, OSError, KeyError, SafetensorError) as error:
+                why = str(error).splitlines()[0]
+                raise misfit(lora, f"this LoRA cannot be put on {self.info.title}", why) from error
+            if not fits:
+                raise misfit(
+                    lora, "none of the layers of this LoRA fits the model", "it is for another model"
                 )
-        self._pipe.set_adapters([f"lora_{i}" for i in range(len(loras))], [lora.scale for lora in loras])
+        if loras:
+            self._pipe.set_adapters(names, [lora.scale for lora in loras])
 
 
 def _as_frames(frames: Any) -> torch.Tensor:

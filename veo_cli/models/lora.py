@@ -26,7 +26,7 @@ def apply_all(transformers: Sequence[Any], loras: Sequence[Lora]) -> list[str]:
         layers = {_layer_of(key) for key in weights}
         fitting = {layer for layer in layers if _fits(transformers[0], layer, weights)}
         if not fitting:
-            raise _fault(
+            raise misfit(
                 lora,
                 f"none of the {len(layers)} layers of this LoRA fits the model",
                 "it was made for another model",
@@ -62,6 +62,18 @@ def remove_all(transformer: Any) -> None:
         transformer.unload_lora()
 
 
+def file_of(lora: Lora) -> Path:
+    """The LoRA's file. Raises SpecificationError when there is none, or it is not safetensors."""
+    path = Path(lora.path).expanduser()
+    if not path.is_file():
+        raise misfit(lora, "there is no such LoRA file")
+    if path.suffix != ".safetensors":
+        raise misfit(
+            lora, "a LoRA must be a .safetensors file", "other formats can run code when they are read"
+        )
+    return path
+
+
 def _read(lora: Lora) -> dict[str, Any]:
     """The file's tensors under diffusers' names for the transformer's layers
     (`blocks.0.attn1.to_q.lora_A.weight`)."""
@@ -70,9 +82,9 @@ def _read(lora: Lora) -> dict[str, Any]:
 
     path = Path(lora.path).expanduser()
     if not path.is_file():
-        raise _fault(lora, "there is no such LoRA file")
+        raise misfit(lora, "there is no such LoRA file")
     if path.suffix != ".safetensors":
-        raise _fault(
+        raise misfit(
             lora, "a LoRA must be a .safetensors file", "other formats can run code when they are read"
         )
     try:
@@ -80,10 +92,10 @@ def _read(lora: Lora) -> dict[str, Any]:
             str(path.parent), weight_name=path.name, local_files_only=True, use_safetensors=True
         )
     except (SafetensorError, OSError, ValueError, KeyError, IndexError) as error:
-        raise _fault(lora, "this LoRA file cannot be read", str(error).splitlines()[0]) from error
+        raise misfit(lora, "this LoRA file cannot be read", str(error).splitlines()[0]) from error
     weights = {key.removeprefix(_PREFIX): value for key, value in weights.items()}
     if not weights or not all("lora" in key for key in weights):
-        raise _fault(lora, "this file is not a LoRA", "its tensors have no lora_A / lora_B names")
+        raise misfit(lora, "this file is not a LoRA", "its tensors have no lora_A / lora_B names")
     return weights
 
 
@@ -112,7 +124,8 @@ def _fits(transformer: Any, layer: str, weights: dict[str, Any]) -> bool:
     return True
 
 
-def _fault(lora: Lora, what: str, why: str = "") -> SpecificationError:
+def misfit(lora: Lora, what: str, why: str = "") -> SpecificationError:
+    """The error for a LoRA that cannot be used."""
     return SpecificationError(
         Fault(what, where=lora.path, why=why, fix="give another file under `loras:`, or leave it out")
     )

@@ -104,21 +104,31 @@ def find_minilm(sha256: str) -> Path:
     )
 
 
+def cut_end(tokenizer: Any, text: str, max_tokens: int) -> str:
+    """The end of `text` that a window of `max_tokens`, special tokens included, has no room for; "" if none."""
+    if not tokenizer.is_fast:  # it cannot say where in the text a token lies
+        tokens = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+        room = max_tokens - tokenizer.num_special_tokens_to_add()
+        return str(tokenizer.decode(tokens[room:])).strip()
+    whole = tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False)
+    marked = zip(whole["offset_mapping"], whole["special_tokens_mask"], strict=True)
+    spans = [span for span, is_special in marked if not is_special]
+    room = max_tokens - (len(whole["input_ids"]) - len(spans))
+    return text[spans[room][0] :].strip() if len(spans) > room else ""
+
+
 def _tokenize(tokenizer: Any, text: str, max_tokens: int) -> tuple[torch.Tensor, torch.Tensor, str]:
     """Token ids and attention mask, each (1, max_tokens), and the end of the text that was cut off."""
     inputs = tokenizer(
-        text, padding="max_length", max_length=max_tokens, truncation=True, return_tensors="pt",
+        text,
+        padding="max_length",
+        max_length=max_tokens,
+        truncation=True,
+        return_tensors="pt",
         return_attention_mask=True,
-    )  # fmt: skip
-    cut_text = ""
-    if int(inputs.attention_mask.sum()) == max_tokens:
-        whole = tokenizer(text, return_offsets_mapping=True, verbose=False)
-        num_special = tokenizer.num_special_tokens_to_add()
-        # The special tokens are as many in both; the last text token kept is that many short of the window.
-        text_tokens = [span for span in whole["offset_mapping"] if span[1] > span[0]]
-        kept = max_tokens - num_special
-        if len(text_tokens) > kept:
-            cut_text = text[text_tokens[kept][0] :].strip()
+    )
+    is_full = int(inputs.attention_mask.sum()) == max_tokens
+    cut_text = cut_end(tokenizer, text, max_tokens) if is_full else ""
     return inputs.input_ids, inputs.attention_mask, cut_text
 
 
