@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import statistics
 import tempfile
 from collections import defaultdict
@@ -13,7 +14,7 @@ from pathlib import Path
 from veo_cli import model_report
 from veo_cli.batch import BatchOptions, run_batch
 from veo_cli.byte_size import in_words
-from veo_cli.errors import Fault, SpecificationError
+from veo_cli.errors import EnvironmentFault, Fault, SpecificationError
 from veo_cli.events import Event, JobDone, JobFailed, RunStarted, StageDone, StepDone, Warned
 from veo_cli.exit_codes import ExitCode
 from veo_cli.prompt_file import read_specs
@@ -147,3 +148,27 @@ def _print(terminal: Terminal, figures: Figures) -> None:
     terminal.result(
         f"{figures.frames_per_second:.2f} frames/s, {figures.clips_per_hour:.1f} clips/hour, peak memory {memory}"
     )
+
+
+def kernels(terminal: Terminal) -> ExitCode:
+    """Print the figures of the CUDA kernels (of their NumPy path without a GPU), as benchmarks.kernels measures them.
+
+    Raises EnvironmentFault where veo was installed without its source tree.
+    """
+    if importlib.util.find_spec("benchmarks") is None:
+        raise EnvironmentFault(
+            "the benchmark of the kernels is not here",
+            why="it comes with veo's source tree, not with the installed package",
+            fix="in a checkout:  python -m benchmarks.kernels",
+        )
+    from benchmarks.kernels import HEADER, run
+
+    with tempfile.TemporaryDirectory(prefix="veo-bench-") as folder:
+        figures = run(out=Path(folder) / "kernels.json")
+    if terminal.json:
+        for figure in figures:
+            terminal.result_json(asdict(figure))
+    else:
+        for line in (HEADER, *(figure.line() for figure in figures)):
+            terminal.result(line.rstrip())
+    return ExitCode.OK

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
@@ -671,6 +671,10 @@ def stats(
 @app.command()
 def bench(
     ctx: typer.Context,
+    what: Annotated[
+        Literal["render", "kernels"],
+        typer.Argument(help="Whole clips, or the CUDA kernels (NumPy's path where there is no GPU)."),
+    ] = "render",
     clips: Annotated[
         int, typer.Option("--clips", min=1, metavar="N", help="Clips to measure, after a warm-up.")
     ] = 3,
@@ -683,17 +687,20 @@ def bench(
     """Measure how fast this machine renders: seconds by stage and step, memory.
 
     Clips are really rendered, into a folder that is thrown away. A model, size or number of steps
-    of your own goes by --set or --preset.
+    of your own goes by --set or --preset. `veo bench kernels` takes none of the options but --json.
 
     \b
     Examples:
       veo bench
       veo bench --clips 1 --set model=wan2.1-t2v-1.3b --set num_inference_steps=4
       veo bench --preset draft --json
+      veo bench kernels
     """
     terminal = _terminal(ctx, verbose=verbose, json=json)
     from veo_cli import bench as benchmark
 
+    if what == "kernels":
+        _end(benchmark.kernels(terminal))
     _end(benchmark.render(terminal, clips=clips, device=device, preset=preset, settings=set_ or ()))
 
 

@@ -1,14 +1,16 @@
 """Separable Lanczos-3 resize in NumPy, float64: the executable specification of `cuda/lanczos.cu`.
 
-Output sample i of an axis (size `source` to `target`) looks at the position centre = (i + 1/2) source / target of
-the input, whose sample k covers k .. k+1 and is centred at k + 1/2. With stretch = max(source / target, 1), so
-that shrinking is antialiased, its weights are lanczos3((k + 1/2 - centre) / stretch) for the samples k of
+Output sample i of an axis (size `source` to `target`) looks at the position centre = (i + 1/2) source /
+target of the input, whose sample k covers k .. k+1 and is centred at k + 1/2. With stretch = max(source /
+target, 1), so that shrinking is antialiased, its weights are lanczos3((k + 1/2 - centre) / stretch) for the
+samples k of
 
     max(0, floor(centre - 3 stretch + 1/2)) <= k < min(source, floor(centre + 3 stretch + 1/2)),
 
 divided by their sum: at the edges the window is cut and renormalised, nothing is invented outside the
-picture. (The conventions of Pillow's resize. Kernel: Duchon 1979, "Lanczos filtering in one and two dimensions".)
-Columns (width) are resampled first, then rows. Results may overshoot [0, 1]; they are not clamped here.
+picture. (The conventions of Pillow's resize. Kernel: Duchon 1979, "Lanczos filtering in one and two
+dimensions".) Columns (width) are resampled first, then rows. Results may overshoot [0, 1]; they are not
+clamped here.
 """
 
 from __future__ import annotations
@@ -30,8 +32,8 @@ def taps(source: int, target: int) -> tuple[NDArray[np.int32], NDArray[np.float6
     """The filter bank of one axis.
 
     Returns first (target,) int32, the index of the first input sample of each output sample, and weights
-    (target, num_taps) float64, rows summing to 1, padded with zeros on the right; first + num_taps may pass the
-    end of the input there. num_taps is the longest window that occurs.
+    (target, num_taps) float64, rows summing to 1, padded with zeros on the right; first + num_taps may pass
+    the end of the input there. num_taps is the longest window that occurs.
     """
     if source < 1 or target < 1:
         raise ValueError(f"sizes must be at least 1, not {source} to {target}")

@@ -6,7 +6,10 @@ import json
 import tempfile
 from pathlib import Path
 
+import pytest
+
 from tests import forked_veo
+from veo_cli import bench, error_boundary
 
 
 def test_figures(tmp_path: Path, tiny_model: Path) -> None:
@@ -41,3 +44,28 @@ def test_seeds_are_its_own(tmp_path: Path, tiny_model: Path) -> None:
     code, out, err = forked_veo.run(["bench", "--set", f"model={tiny_model}", "--set", "seed=1"], tmp_path)
     assert (code, out) == (2, "")
     assert "a seed of its own" in err
+
+
+def test_kernels_where_only_the_package_is_installed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bench.importlib.util, "find_spec", lambda name: None)
+    assert error_boundary.main(["bench", "kernels"]) == 4
+    assert "python -m benchmarks.kernels" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_kernel_figures(
+    as_json: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from benchmarks import kernels
+
+    monkeypatch.setattr(kernels, "run", lambda out: [kernels.Figure("encode", 2.5, gb_per_s=1.25, ratio=4.0)])
+    assert error_boundary.main(["bench", "kernels", *(["--json"] if as_json else [])]) == 0
+    out = capsys.readouterr().out
+    if as_json:
+        assert json.loads(out)["gb_per_s"] == 1.25
+    else:
+        header, line = out.splitlines()
+        assert "GB/s" in header
+        assert line.split() == ["encode", "2.500", "1.25", "4.00"]
