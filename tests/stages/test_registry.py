@@ -225,6 +225,28 @@ def test_a_missing_shard_is_named(copy):
     assert shards[1].name in missing(copy).what
 
 
+@pytest.mark.parametrize("damage", ["tensor left out", "another shape"])
+def test_weights_of_another_configuration(copy, damage):
+    """diffusers alone would fill what is missing with random numbers and go on."""
+    from safetensors.torch import load_file, save_file
+
+    from tests.tiny_models import make_job
+
+    weights = load_file(copy / WEIGHTS)
+    removed = weights.pop("blocks.1.attn1.to_q.weight")
+    if damage == "another shape":
+        weights["blocks.1.attn1.to_q.weight"] = removed[:12].clone()
+    save_file(weights, copy / WEIGHTS)
+    model = registry.load(registry.describe(str(copy)), device="cpu")
+    with pytest.raises(ModelMissing, match=r"blocks\.1\.attn1\.to_q"):
+        model.denoise(job := make_job(), model.encode_text(job))
+
+
+def test_no_text_encoder(copy):
+    edit_json(copy / "model_index.json", text_encoder=[None, None])
+    assert "no text encoder" in missing(copy).what
+
+
 def test_a_variant_is_used_where_there_is_nothing_else(copy):
     from tests.tiny_models import make_job
 

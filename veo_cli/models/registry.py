@@ -289,6 +289,8 @@ def _describe_wan(
     scheduler = _read_json(path / "scheduler" / "scheduler_config.json", fix)
     if transformer.get("image_dim") or transformer.get("added_kv_proj_dim"):
         raise ModelMissing("this Wan model animates an image; veo makes video from text", where=str(path))
+    if not (path / "text_encoder.json").is_file() and not (index.get("text_encoder") or [None, None])[1]:
+        raise ModelMissing("the model has no text encoder", where=str(path / "model_index.json"), fix=fix)
     spatial = int(vae.get("scale_factor_spatial") or 8)
     temporal = int(vae.get("scale_factor_temporal") or 4)
     patch = transformer.get("patch_size", [1, 2, 2])

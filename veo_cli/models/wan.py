@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import torch
 
+from veo_cli.errors import ModelMissing
 from veo_cli.job import Job, Lora
 from veo_cli.models import lora
 from veo_cli.models.cpu_conv3d import use_onednn
@@ -174,16 +175,31 @@ class WanModel:
         kind = AutoencoderKLWan if name == "vae" else WanTransformer3DModel
         # The VAE always computes in float32, as diffusers recommends for Wan.
         dtype = torch.float32 if name == "vae" else self._dtype
-        model = kind.from_pretrained(
-            folder / name,
-            torch_dtype=dtype,
-            variant=self._variant(name),
-            use_safetensors=True,
-            local_files_only=True,
-        )
+        try:
+            model, report = kind.from_pretrained(
+                folder / name,
+                torch_dtype=dtype,
+                variant=self._variant(name),
+                use_safetensors=True,
+                local_files_only=True,
+                output_loading_info=True,
+            )
+            absent = [*report["missing_keys"], *report["mismatched_keys"]]
+        except (ValueError, RuntimeError, TypeError) as error:  # diffusers' words for weights of other shapes
+            raise self._unfit(name, str(error).splitlines()[0]) from error
+        if absent:  # diffusers would fill them with chance
+            raise self._unfit(name, f"{len(absent)} tensors are missing, the first is {absent[0]}")
         if name == "vae" and self.device.type == "cpu" and "text_encoder" in self.info.extra:
             use_onednn(model)  # veo-mini, the model meant for CPUs; others keep diffusers' very arithmetic
         return model.eval().requires_grad_(False)
+
+    def _unfit(self, name: Component, why: str) -> ModelMissing:
+        return ModelMissing(
+            "the weights are not those of this configuration",
+            where=str(self.info.path / name),
+            why=why,
+            fix="copy or download the model folder again",
+        )
 
     def _component_bytes(self) -> dict[str, int]:
         """Bytes of each component's weights as they will lie on the device."""
