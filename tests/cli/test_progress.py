@@ -10,6 +10,7 @@ import re
 import select
 import time
 from collections.abc import Iterable, Iterator
+from typing import get_args
 
 import pytest
 
@@ -24,6 +25,7 @@ from veo_cli.events import (
     JobStopped,
     RunDone,
     RunStarted,
+    Stage,
     StageStarted,
     StepDone,
     Warned,
@@ -257,6 +259,10 @@ def test_no_color_keeps_the_display_and_drops_the_colours(
             if isinstance(event, StepDone) and event.step == 1:
                 assert "sampling 2/4" in screen.read()
     assert not re.search(r"\x1b\[[0-9;]*3[0-9](;[0-9;]*)?m", screen.written)
+
+
+def test_every_stage_has_words_for_people() -> None:
+    assert set(progress._STAGE_WORDS) == set(get_args(Stage))
 
 
 @pytest.mark.parametrize(
