@@ -8,7 +8,7 @@ from veo_cli.errors import EnvironmentFault, Fault, SpecificationError
 
 
 def resolve_device(asked: str) -> str:
-    """"auto" (the first GPU, else the CPU), "cpu", "cuda" or "cuda:N" as torch knows it. Imports torch.
+    """ "auto" (the first GPU, else the CPU), "cpu", "cuda" or "cuda:N" as torch knows it. Imports torch.
 
     Raises SpecificationError for another word, EnvironmentFault for a GPU that is not there.
     """
@@ -20,7 +20,9 @@ def resolve_device(asked: str) -> str:
         return asked
     named = re.fullmatch(r"cuda(?::(\d+))?", asked)
     if named is None:
-        raise SpecificationError(Fault(f"no such device: {asked}", "--device", fix="write auto, cpu, cuda or cuda:1"))
+        raise SpecificationError(
+            Fault(f"no such device: {asked}", "--device", fix="write auto, cpu, cuda or cuda:1")
+        )
     index = int(named.group(1) or 0)
     if index >= torch.cuda.device_count():
         have = torch.cuda.device_count()

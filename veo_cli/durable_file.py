@@ -36,7 +36,9 @@ class Damaged(Exception):
 def as_veo_error(error: OSError, path: Path) -> EnvironmentFault:
     """The project's error for a failed write to `path`."""
     if error.errno in _NO_SPACE:
-        return DiskFull("no space left on the disk", where=str(path), fix="free some space and run the same command again")
+        return DiskFull(
+            "no space left on the disk", where=str(path), fix="free some space and run the same command again"
+        )
     return EnvironmentFault(f"cannot write: {error.strerror or error}", where=str(path))
 
 

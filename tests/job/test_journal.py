@@ -26,7 +26,9 @@ def test_a_step_checkpoint_comes_back_bit_for_bit(tmp_path: Path) -> None:
     assert loaded is not None
     assert loaded.next_step == 7
     assert torch.equal(loaded.latents, state.latents)
-    assert torch.equal(loaded.scheduler_tensors["model_outputs.0"], state.scheduler_tensors["model_outputs.0"])
+    assert torch.equal(
+        loaded.scheduler_tensors["model_outputs.0"], state.scheduler_tensors["model_outputs.0"]
+    )
     assert loaded.scheduler_scalars == {"lower_order_nums": 2, "timesteps": [999.0, None]}
 
 
@@ -58,7 +60,9 @@ def test_damage_is_said_and_treated_as_absent(tmp_path: Path) -> None:
 
 
 def test_records_are_listed_and_damaged_ones_passed_over(tmp_path: Path) -> None:
-    record = JobRecord("ab" * 32, "a.mp4", "a prompt", "veo-mini", "failed", 24, 2, "encode_failed", "it died", "latents")
+    record = JobRecord(
+        "ab" * 32, "a.mp4", "a prompt", "veo-mini", "failed", 24, 2, "encode_failed", "it died", "latents"
+    )
     journal(tmp_path).write_record(record)
     other = JobJournal(tmp_path, "cd" * 32, lambda message: None)
     other.write_record(record)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from veo_cli.errors import EnvironmentFault, ModelMissing
+from veo_cli.host_memory import return_freed_memory
 from veo_cli.models import hub_cache
 from veo_cli.models.fingerprint import fingerprint
 from veo_cli.models.model_info import ModelInfo
@@ -177,6 +178,8 @@ def load(
     SpecificationError for a LoRA that does not fit, ModelMissing for a text encoder that is not there.
     """
     _quieten_libraries()
+    if device == "cpu":
+        return_freed_memory()
     if info.family == "wan":
         from veo_cli.models.wan import WanModel
 

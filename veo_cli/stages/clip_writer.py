@@ -11,7 +11,7 @@ from veo_cli.stages.frame_store import FrameStore, StoreAborted
 from veo_cli.stages.video_encode import PngWriter, VideoEncoder, as_bytes
 from veo_cli.values import ClipFacts, FrameChunk, YuvFrame
 
-HOST_BUDGET_BYTES = 64 * 2**20  # of frames that wait, or as many as HOST_BUDGET_FRAMES of large ones
+HOST_BUDGET_BYTES = 8 * 2**20  # of frames that wait, or as many as HOST_BUDGET_FRAMES of large ones
 HOST_BUDGET_FRAMES = 16
 DEVICE_BUDGET_BYTES = 1 * 2**30
 
