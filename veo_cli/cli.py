@@ -306,7 +306,7 @@ def render(
     )
     folder = output or Path()
     if dry_run:
-        _show_plan(terminal, resolved, folder)
+        _show_plan(terminal, resolved, folder, device)
         return
     if until is not None and until.date() > datetime.now().date():
         terminal.note(f"the deadline is {until:%A %H:%M}")
@@ -332,11 +332,11 @@ def render(
     if events is not None:
         from veo_cli.events_file import EventsFile
 
-        listeners.append(EventsFile(events))
+        listeners.append(EventsFile(events, terminal.warning))
     if metrics is not None:
         from veo_cli.metrics_file import MetricsFile
 
-        listeners.append(MetricsFile(metrics))
+        listeners.append(MetricsFile(metrics, terminal.warning))
     with watching(terminal) as progress:
         code = run_batch(resolved, options, Listeners(progress, *listeners))
     _end(code)
@@ -350,6 +350,7 @@ def plan(
     set_: Set = None,
     output: Output = None,
     name: Name = None,
+    device: Device = "auto",
     json: Json = False,
     verbose: Verbose = 0,
 ) -> None:
@@ -365,7 +366,7 @@ def plan(
       veo plan jobs/ --output clips --json
     """
     terminal = _terminal(ctx, verbose=verbose, json=json)
-    _show_plan(terminal, _resolve(terminal, files, preset, set_, output, name), output or Path())
+    _show_plan(terminal, _resolve(terminal, files, preset, set_, output, name), output or Path(), device)
 
 
 @app.command(cls=_LeanCommand)
@@ -536,9 +537,10 @@ def status(
     json: Json = False,
     verbose: Verbose = 0,
 ) -> None:
-    """Show the jobs of an output folder: done, running, failed, stopped.
+    """Show the jobs of an output folder: done, running, failed, stopped, waiting.
 
-    A stopped job goes on when its `veo render` is run again.
+    A stopped job goes on when its `veo render` is run again; a waiting one was asked for in the last
+    run and not begun.
 
     \b
     Examples:
@@ -560,7 +562,8 @@ def status(
         [[job.state, job.job_id[:8], job.output, job.reason.partition("\n")[0], job.kept] for job in jobs],
     )
     counts = {
-        state: sum(job.state == state for job in jobs) for state in ("done", "running", "failed", "stopped")
+        state: sum(job.state == state for job in jobs)
+        for state in ("done", "running", "failed", "stopped", "waiting")
     }
     terminal.note(", ".join(f"{count} {state}" for state, count in counts.items() if count) or "no jobs here")
 
@@ -582,15 +585,15 @@ def clean(
       veo clean clips/ --yes
     """
     terminal = _terminal(ctx, verbose=verbose)
-    from veo_cli.batch import folder_lock
     from veo_cli.byte_size import in_words
+    from veo_cli.folder_lock import folder_lock
     from veo_cli.folder_status import leftovers, remove
 
-    with folder_lock(_existing_folder(folder), wait=False):
+    if not leftovers(_existing_folder(folder)):
+        terminal.note("nothing to remove")
+        return
+    with folder_lock(folder, wait=False):
         found = leftovers(folder)
-        if not found:
-            terminal.note("nothing to remove")
-            return
         terminal.table(
             ["SIZE", "WHAT", "PATH"],
             [[in_words(item.size_bytes), item.why, str(item.path)] for item in found],
@@ -598,7 +601,7 @@ def clean(
         if not yes and not typer.confirm(f"Remove {len(found)} of them?", err=True):
             terminal.note("nothing was removed")
             return
-        remove(found)
+        remove(item.path for item in found)
         terminal.note(f"removed {in_words(sum(item.size_bytes for item in found))}")
 
 
@@ -646,14 +649,11 @@ def stats(
         f"{figures.skipped} there already; availability {availability}"
     )
     spans = {"job": figures.job_seconds, **figures.stage_seconds}
-    terminal.table(
-        ["SECONDS", "COUNT", "P50", "P95"],
-        [
-            [name, str(span.count), f"{span.p50:.2f}", f"{span.p95:.2f}"]
-            for name, span in spans.items()
-            if span
-        ],
-    )
+    rows = [
+        [name, str(span.count), f"{span.p50:.2f}", f"{span.p95:.2f}"] for name, span in spans.items() if span
+    ]
+    if rows:
+        terminal.table(["SECONDS", "COUNT", "P50", "P95"], rows)
     if figures.models:
         terminal.table(
             ["MODEL", "DONE", "FAILED", "FRAMES/S"],
@@ -704,12 +704,13 @@ def bench(
     _end(benchmark.render(terminal, clips=clips, device=device, preset=preset, settings=set_ or ()))
 
 
-def _show_plan(terminal: Terminal, resolved: "list[ResolvedJob]", folder: Path) -> None:
+def _show_plan(terminal: Terminal, resolved: "list[ResolvedJob]", folder: Path, device: str) -> None:
     from dataclasses import asdict
 
     from veo_cli import plan as planning
+    from veo_cli.device import likely_kind
 
-    found = planning.plan(resolved, folder)
+    found = planning.plan(resolved, folder, device=likely_kind(device))
     if terminal.json:
         for values, entry in zip(found.as_json(), resolved, strict=True):
             terminal.result_json(values | (asdict(planning.details(entry)) if terminal.verbosity > 0 else {}))

@@ -120,6 +120,13 @@ class QualityGateFailed(JobFailed):
     code = "quality_gate"
 
 
+class Bug(JobFailed):
+    """Something in veo or a library broke that nobody foresaw, while a job ran; `why` has the traceback."""
+
+    exit_code = ExitCode.BUG
+    code = "bug"
+
+
 class Stopped(VeoError):
     """Base of the resumable stops."""
 

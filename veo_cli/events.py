@@ -1,7 +1,8 @@
 """What happens during a run, as values. Progress display, `--events` and `--metrics` all listen to the same stream.
 
 A line of `--events FILE` is one JSON object: `v` (schema version), `time` (UTC, ISO 8601), `run_id`, `event` (the class
-name in snake case), then the fields below. Fields are only ever added within one schema version.
+name in snake case), then the fields below. Fields are only ever added within one schema version. A run that began
+ends in run_done, unless it was killed, interrupted twice, or met a bug of its own.
 """
 
 from __future__ import annotations
@@ -38,6 +39,18 @@ class RunStarted(Event):
     versions: Mapping[str, str]
     pid: int
     host: str
+
+
+@dataclass(frozen=True)
+class RunRefused(Event):
+    """Nothing was begun: the preflight failed, another process has the folder, or there is no such device.
+
+    A command line or prompt file that is wrong (exit 2) is told on stderr alone, before any event.
+    """
+
+    exit_code: int
+    code: str  # see errors.py
+    faults: tuple[str, ...]
 
 
 @dataclass(frozen=True)

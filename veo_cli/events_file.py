@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,15 +14,22 @@ from veo_cli.events import SCHEMA_VERSION, Event
 
 
 class EventsFile:
-    """A Listener. Every line is one write on an O_APPEND descriptor, so lines of two processes never mix."""
+    """A Listener. Every line is one write on an O_APPEND descriptor, so lines of two processes never mix.
 
-    def __init__(self, path: Path) -> None:
+    A file that cannot be opened is an EnvironmentFault; a disk that fills up later is told to `warn`, once, and the
+    run goes on: a clip is worth more than the account of it. Events come again as soon as there is room.
+    """
+
+    def __init__(self, path: Path, warn: Callable[[str], None]) -> None:
         self._path = path
+        self._warn = warn
+        self._warned = False
         self._run_id = uuid.uuid4().hex[:12]
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-            self._end_a_torn_line()
+            # A run killed in the middle of a write leaves half a line; ours must not be glued to it.
+            self._line_is_torn = _ends_in_half_a_line(path)
         except OSError as error:
             raise durable_file.as_veo_error(error, path) from error
 
@@ -29,19 +37,29 @@ class EventsFile:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         head = {"v": SCHEMA_VERSION, "time": now, "run_id": self._run_id, "event": event.name}
         line = json.dumps(head | event.fields(), ensure_ascii=False, default=str) + "\n"
+        data = (("\n" if self._line_is_torn else "") + line).encode("utf-8", "surrogateescape")
         try:
-            os.write(self._descriptor, line.encode())
+            written = os.write(self._descriptor, data)
         except OSError as error:
-            raise durable_file.as_veo_error(error, self._path) from error
+            self._say(error.strerror or str(error))
+            return
+        self._line_is_torn = written < len(data) and (written > 0 or self._line_is_torn)
+        if written < len(data):
+            self._say("no space left on the disk")
 
     def close(self) -> None:
         os.close(self._descriptor)
 
-    def _end_a_torn_line(self) -> None:
-        """A run killed in the middle of a write leaves half a line; ours must not be glued to it."""
-        size = self._path.stat().st_size
-        if size:
-            with self._path.open("rb") as file:
-                file.seek(size - 1)
-                if file.read(1) != b"\n":
-                    os.write(self._descriptor, b"\n")
+    def _say(self, why: str) -> None:
+        if not self._warned:
+            self._warned = True
+            self._warn(f"events are missing from {self._path} ({why}); the run goes on")
+
+
+def _ends_in_half_a_line(path: Path) -> bool:
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        if size == 0:
+            return False
+        file.seek(size - 1)
+        return file.read(1) != b"\n"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -21,6 +21,7 @@ STATE_FOLDER = ".veo"
 _RECORD = "record.json"
 _LATENTS = "latents.safetensors"
 _STEP = "step.safetensors"
+_QUEUE = "queue"
 
 State = Literal["running", "failed", "stopped"]
 
@@ -39,6 +40,14 @@ class JobRecord:
     code: str = ""
     message: str = ""
     kept: str = ""
+
+
+@dataclass(frozen=True)
+class QueuedJob:
+    """A job that the last run was asked for. output: an absolute path."""
+
+    job_id: str
+    output: str
 
 
 class JobJournal:
@@ -76,6 +85,10 @@ class JobJournal:
         durable_file.replace_checked(self.folder / _LATENTS, _pack({"latents": latents.tensor}, {}))
         (self.folder / _STEP).unlink(missing_ok=True)
 
+    def load_progress(self) -> Latents | DenoiseState | None:
+        """The furthest durable point: the finished latents, else the step checkpoint, else None."""
+        return self.load_latents() or self.load_step()
+
     def load_latents(self) -> Latents | None:
         payload = self._read(_LATENTS)
         return Latents(_unpack(payload)[0]["latents"]) if payload is not None else None
@@ -106,6 +119,21 @@ def read_records(output_folder: Path) -> list[JobRecord]:
         except (OSError, Damaged):
             continue
     return records
+
+
+def write_queue(output_folder: Path, jobs: Sequence[QueuedJob]) -> None:
+    """Replace the list of the jobs that the last run was asked for."""
+    payload = json.dumps([vars(job) for job in jobs]).encode()
+    durable_file.replace_checked(output_folder / STATE_FOLDER / _QUEUE, payload)
+
+
+def read_queue(output_folder: Path) -> list[QueuedJob]:
+    """The jobs that the last run was asked for; empty if there was none, or the list is damaged."""
+    try:
+        payload = durable_file.read_checked(output_folder / STATE_FOLDER / _QUEUE)
+    except (OSError, Damaged):
+        return []
+    return [QueuedJob(**entry) for entry in json.loads(payload)]
 
 
 def _pack(tensors: dict[str, Any], header: dict[str, Any]) -> bytes:

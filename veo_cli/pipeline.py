@@ -38,7 +38,7 @@ from veo_cli.stages.fit import fit
 from veo_cli.stages.to_yuv import to_yuv
 from veo_cli.stages.video_encode import pixel_format
 from veo_cli.stop import StopRequest
-from veo_cli.values import ClipFacts, Latents, StepReport, TextEmbedding
+from veo_cli.values import ClipFacts, DenoiseState, Latents, StepReport, TextEmbedding
 
 KEPT_LATENTS = "the finished latents: only decoding and encoding are left to do"
 
@@ -124,12 +124,13 @@ def render(
     model: VideoModel,
     *,
     journal: JobJournal,
+    progress: Latents | DenoiseState | None,
     texts: TextCache,
     listener: Listener,
     stop: StopRequest,
     spool_frames: bool,
 ) -> PendingClip:
-    """Sample (or take up the journal's latents), decode, and hand the frames to the encoder.
+    """Sample (or go on from `progress`, read from the journal), decode, and hand the frames to the encoder.
 
     spool_frames: let frames wait on disk rather than the decoder for the encoder. Raises Stopped at the next safe
     point after `stop` was asked for, and any VeoError of the stages; `kept` of the
@@ -145,9 +146,10 @@ def render(
         notes.append(encoder.note)
         listener(Warned("encoder_fallback", encoder.note, resolved.job_id))
 
-    latents = journal.load_latents()
-    if latents is None:
-        latents, text_note = _sample(resolved, model, journal, texts, clock, stop)
+    if isinstance(progress, Latents):
+        latents = progress
+    else:
+        latents, text_note = _sample(resolved, model, journal, progress, texts, clock, stop)
         notes += text_note
     stop.raise_if_requested(kept=KEPT_LATENTS)
 
@@ -175,6 +177,7 @@ def _sample(
     resolved: ResolvedJob,
     model: VideoModel,
     journal: JobJournal,
+    start: DenoiseState | None,
     texts: TextCache,
     clock: StageClock,
     stop: StopRequest,
@@ -189,10 +192,10 @@ def _sample(
             f"the prompt is too long for the text encoder; it does not see its end: “{text.cut_text}”"
         )
         clock.listener(Warned("text_cut", notes[-1], resolved.job_id))
-    start = journal.load_step() if model.can_resume else None
-    stop.raise_if_requested(kept=_steps_kept(start.next_step if start else 0, job))
+    durable_step = start.next_step if start else 0
+    stop.raise_if_requested(kept=_steps_kept(durable_step, job))
     with clock.stage("denoise"):
-        checkpoints = _checkpointer(resolved, journal, clock.listener, stop, start.next_step if start else 0)
+        checkpoints = _checkpointer(resolved, journal, clock.listener, stop, durable_step)
         latents = model.denoise(job, text, start=start, on_step=checkpoints)
         notes += say_warnings(model, clock)
         quality_gate.check_latents(latents)

@@ -21,7 +21,7 @@ class StopRequest:
 
     def __init__(self, deadline: datetime | None = None) -> None:
         self.deadline = deadline
-        self.event = threading.Event()  # set once a signal asked for a stop; sleeps wait on it
+        self._signalled = threading.Event()
         self._reason: type[Stopped] | None = None
 
     @property
@@ -34,8 +34,16 @@ class StopRequest:
         """Raise Interrupted, Terminated or DeadlineReached if a stop was asked for. `kept` says what is safe on disk."""
         reason = self.reason
         if reason is not None:
-            what = {Interrupted: "interrupted", Terminated: "terminated"}.get(reason, "stopped at the deadline")
+            what = {Interrupted: "interrupted", Terminated: "terminated"}.get(
+                reason, "stopped at the deadline"
+            )
             raise reason(what, fix="run the same command again to go on", kept=kept)
+
+    def sleep(self, seconds: float) -> None:
+        """Wait, but not past the deadline, and no longer once a signal asks for a stop."""
+        if self.deadline is not None:
+            seconds = min(seconds, max(0.0, (self.deadline - datetime.now()).total_seconds()))
+        self._signalled.wait(seconds)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if number == signal.SIGTERM:
@@ -44,7 +52,7 @@ class StopRequest:
             raise KeyboardInterrupt
         else:
             self._reason = Interrupted
-        self.event.set()
+        self._signalled.set()
 
     @contextmanager
     def listening(self) -> Iterator[None]:

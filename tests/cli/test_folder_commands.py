@@ -130,11 +130,20 @@ def test_verbose_plan_shows_where_values_come_from_and_every_step(
     assert float(steps[0][1]) == 1.0
 
 
+@pytest.mark.parametrize(("device", "word"), [("cpu", "on the CPU"), ("cuda", "on the GPU")])
+def test_plan_estimates_for_the_device(
+    device: str, word: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = veo(capsys, "plan", folder / "balls.yaml", "-o", tmp_path, "--device", device)
+    assert code == 0
+    assert word in err
+
+
 def leave_things_behind(folder: Path) -> tuple[Path, Path]:
     state = folder / ".veo" / ("f" * 64)
     state.mkdir(parents=True)
     (state / "step.safetensors").write_bytes(b"x" * 2048)
-    part = folder / "half.mp4.part"
+    part = folder / "half-5-ffffffff.mp4.part"
     part.write_bytes(b"x" * 1024)
     return state, part
 
@@ -185,6 +194,8 @@ def test_stats(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(out)["done"] == 2
     _, out, _ = veo(capsys, "stats", folder / "run.jsonl", "--json", "--since", "2999-01-01")
     assert json.loads(out)["done"] == 0
+    _, out, _ = veo(capsys, "stats", folder / "run.jsonl", "--since", "2999-01-01")
+    assert out == "runs: 0; clips: 0 done, 0 failed, 0 there already; availability –\n"
 
 
 def test_stats_of_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:

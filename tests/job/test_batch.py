@@ -70,7 +70,7 @@ class Batch:
         return sorted(path.name for path in self.out.glob("*.mp4"))
 
     def strays(self) -> list[str]:
-        kept = ("lock", "seed_salt")
+        kept = ("lock", "seed_salt", "queue")
         files = [path for path in self.out.rglob("*") if path.is_file()]
         return [path.name for path in files if path.suffix not in (".mp4", ".json") and path.name not in kept]
 
