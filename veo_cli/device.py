@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from veo_cli.errors import EnvironmentFault, Fault, SpecificationError
+
+_NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")  # there once the kernel module is loaded
 
 
 def resolve_device(asked: str) -> str:
@@ -33,3 +36,8 @@ def resolve_device(asked: str) -> str:
             fix="see what works here:  veo doctor",
         )
     return f"cuda:{index}"
+
+
+def likely_kind(asked: str) -> str:
+    """ "cpu" or "cuda", guessed without importing torch: for estimates, not for work."""
+    return "cuda" if asked.startswith("cuda") or (asked == "auto" and _NVIDIA_DRIVER.exists()) else "cpu"
