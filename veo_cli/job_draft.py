@@ -78,7 +78,11 @@ class JobDraft:
         if name.startswith(".") and self._positions["model"] == self._spec.positions.get("model"):
             beside = Path(self._spec.source.path).parent / name
             if self._spec.source.path != STDIN and beside.is_dir():
-                self.values["model"] = name = str(beside)
+                name = str(beside)
+        if Path(name).is_dir() and Path(name) != Path(Path(name).name):
+            name = str(Path(name).absolute())  # the sidecar's job is to run from any folder
+        if "model" in self.values:
+            self.values["model"] = name
         return name
 
     def complete(self, model: ModelInfo) -> None:
@@ -313,7 +317,7 @@ class JobDraft:
                     fix="write its path, from the prompt file's folder or absolute",
                 )
             else:
-                found.append(lora.model_copy(update={"path": str(path)}))
+                found.append(lora.model_copy(update={"path": str(path.absolute())}))
                 self.lora_fingerprints += _file_fingerprint(path.resolve(), path.stat().st_mtime_ns)
         if loras:
             self.values["loras"] = tuple(found)

@@ -57,6 +57,11 @@ def check(todo: Sequence[ResolvedJob], output_folder: Path, device: str, *, forc
 def _taken(resolved: ResolvedJob, output_folder: Path) -> Fault | None:
     """A file under the clip's name that this job did not leave there."""
     path = resolved.output_path
+    beside = sidecar.path_of(path)
+    if not path.exists() and beside.exists() and not _is_sidecar(beside):
+        return Fault(
+            f"the clip's sidecar would overwrite {beside.name}", str(path), fix="give the clip another name"
+        )
     if not path.exists() or (output_folder / STATE_FOLDER / resolved.job_id).is_dir():
         return None  # a run killed between clip and sidecar leaves its clip and its state folder
     try:
@@ -66,6 +71,14 @@ def _taken(resolved: ResolvedJob, output_folder: Path) -> Fault | None:
     return Fault(
         "there is a file of that name already", str(path), why, "write over it with --force, or name another"
     )
+
+
+def _is_sidecar(path: Path) -> bool:
+    try:
+        sidecar.read(path)
+    except VeoError:
+        return False
+    return True
 
 
 def _unwritable(folder: Path) -> list[Fault]:
