@@ -278,7 +278,7 @@ def machine(device: torch.device) -> dict[str, Any]:
         "torch": torch.__version__,
         "diffusers": diffusers.__version__,
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-        "command": "python -m training.evaluate " + " ".join(sys.argv[1:]),
+        "command": " ".join(("python -m training." + Path(sys.argv[0]).stem, *sys.argv[1:])),
     }
 
 

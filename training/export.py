@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from training.architectures import FPS, HEIGHT, NUM_FRAMES, TEXT_TOKENS, WIDTH
-from training.text_states import PACKAGE, SCALE, weights_sha256
+from training.text_states import PACKAGE, SCALE, WEIGHTS_SHA256
 
 MAX_SHARD_BYTES = 16_700_000  # files stay under 16 MiB
 
@@ -28,12 +28,11 @@ def write_model_folder(
     transformer: Any | None = None,
     vae: Any | None = None,
     sampling: dict[str, Any] = SAMPLING,
-    minilm_sha256: str | None = None,
 ) -> None:
     """Write (or write anew) the parts given, and the small JSON files around them.
 
     `transformer`: WanTransformer3DModel, `vae`: AutoencoderKLWan, any dtype; they are saved in fp16 and are
-    left in it. `minilm_sha256`: of the packaged text encoder's weights, computed if absent.
+    left in it.
     """
     from diffusers import UniPCMultistepScheduler, __version__
 
@@ -70,7 +69,7 @@ def write_model_folder(
             "package": PACKAGE,
             "max_length": TEXT_TOKENS,
             "scale": SCALE,
-            "sha256": minilm_sha256 or weights_sha256(),
+            "sha256": WEIGHTS_SHA256,
         },
     )
     _dump(

