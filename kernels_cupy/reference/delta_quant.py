@@ -49,11 +49,11 @@ def _bit_lengths() -> NDArray[np.uint8]:
     lengths = np.zeros(1 << 16, np.uint8)
     for bits in range(16):
         lengths[1 << bits :] = bits + 1
-    lengths[lengths == 15] = 16  # the nibble 15 says 16
     return lengths
 
 
-_STORED_WIDTH = _bit_lengths()
+_BIT_LENGTH = _bit_lengths()
+_STORED_WIDTH = np.where(_BIT_LENGTH == 15, 16, _BIT_LENGTH).astype(np.uint8)  # the nibble 15 says 16
 
 
 def quantise(plane: Plane, shift: int) -> Plane:
@@ -119,6 +119,45 @@ def _group_widths(residual: NDArray[np.int16]) -> NDArray[np.uint8]:
     return _STORED_WIDTH[folded.astype(np.uint16)].reshape(len(residual), GROUPS_PER_TILE)
 
 
+def _cost(pairs: NDArray[np.int16]) -> NDArray[np.int64]:
+    """(tiles, groups, 2) residuals -> (tiles,): the width that each pair needs, added up."""
+    bits = pairs.view(np.uint16)
+    changes = bits ^ (bits << np.uint16(1))
+    widths = _STORED_WIDTH[changes[..., 0] | changes[..., 1]]
+    costs: NDArray[np.int64] = widths.reshape(len(pairs), -1).sum(axis=1, dtype=np.int64)
+    return costs
+
+
+def _choose(
+    samples: NDArray[np.int16], spread: NDArray[np.uint16], reference: NDArray[np.int16] | None
+) -> NDArray[np.int64]:
+    """(tiles,): the predictor of each tile, counted from DC. spread: largest - smallest sample.
+
+    Looks at the last two samples of every group's second row, with those above and to the left; for dc at the
+    range alone. On photographs that costs 0.6 % of the ratio.
+    """
+
+    def last_of_groups(tiles: NDArray[np.int16], row: int, shift: int = 0) -> NDArray[np.int16]:
+        """(tiles, groups, 2): the last two columns (less `shift`) of the groups' row 0 or 1."""
+        grouped = tiles[:, row::GROUP_ROWS].reshape(len(tiles), -1, GROUP_COLUMNS)
+        return grouped[..., GROUP_COLUMNS - 2 - shift : GROUP_COLUMNS - shift]
+
+    upper, lower = last_of_groups(samples, 0), last_of_groups(samples, 1)
+    lower_left = lower - last_of_groups(samples, 1, 1)
+    costs = [
+        GROUPS_PER_TILE * _BIT_LENGTH[spread].astype(np.int64),
+        _cost(lower_left),
+        _cost(lower - upper),
+        _cost(lower_left - (upper - last_of_groups(samples, 0, 1))),
+    ]
+    if reference is not None:
+        far = reference.view(np.uint16).reshape(len(reference), -1).max(axis=1) >= PREDICTED_LIMIT
+        costs.append(_cost(lower - last_of_groups(reference, 1)) + np.where(far, _FAR_TOO_MUCH, 0))
+    # Of equals the highest mode: argmin takes the first.
+    choice: NDArray[np.int64] = len(costs) - 1 - np.stack(costs[::-1]).argmin(axis=0)
+    return choice
+
+
 def _pack_groups(values: NDArray[np.uint16], width: int) -> NDArray[np.uint16]:
     """(16, n) residuals as 16-bit lanes -> (width, n) halfwords: value i begins at bit i * width."""
     mask = np.uint16((1 << width) - 1)
@@ -176,46 +215,54 @@ def _encode_tiles(
         open_tiles &= ~unchanged
     index = np.flatnonzero(open_tiles & (largest < PREDICTED_LIMIT))
 
+    if len(index) == 0:
+        return _assemble(mode, value, flat, [])
     samples = tiles[index].view(np.int16)
+    before = None if reference is None else reference[index].view(np.int16)
+    choice = _choose(samples, largest[index] - smallest[index], before) + FIRST_PREDICTED
     middle = ((smallest[index].astype(np.int32) + largest[index] + 1) >> 1).astype(np.int16)
-    corner = samples[:, 0, 0].copy()
-    from_corner = samples - corner[:, None, None]
-    left = _left_difference(from_corner)
-    residuals = {
-        DC: samples - middle[:, None, None],
-        LEFT: left,
-        UP: _up_difference(from_corner),
-        GRADIENT: _up_difference(left),
-    }
-    if reference is not None:
-        residuals[TEMPORAL] = samples - reference[index].view(np.int16)
-    widths = {each: _group_widths(residual) for each, residual in residuals.items()}
-    costs = np.stack([each.sum(axis=1, dtype=np.int64) for each in widths.values()])
-    if reference is not None:
-        far = reference[index].reshape(len(index), -1).max(axis=1) >= PREDICTED_LIMIT if len(index) else False
-        costs[-1] += np.where(far, _FAR_TOO_MUCH, 0)
-    choice = costs.argmin(axis=0)  # the first of equals: the smallest mode number
-    halfwords = costs.min(axis=0) if len(index) else np.zeros(0, np.int64)
-    units = -(-(WIDTHS_BYTES + 2 * halfwords) // UNIT_BYTES)
-    packed = units < RAW_UNITS
-    mode[index[packed]] = (FIRST_PREDICTED + choice[packed]).astype(np.uint8)
-    value[index[packed]] = np.where(choice == DC - FIRST_PREDICTED, middle, corner).view(np.uint16)[packed]
-    value[mode == TEMPORAL] = 0
+    parts = []
+    for each in np.unique(choice):
+        members = np.flatnonzero(choice == each)
+        chosen = samples[members]
+        base = middle[members] if each == DC else chosen[:, 0, 0].copy()
+        if each == TEMPORAL:
+            assert before is not None
+            base = np.zeros_like(base)
+            residual = chosen - before[members]
+        else:
+            residual = chosen - base[:, None, None]
+        if each in (LEFT, GRADIENT):
+            residual = _left_difference(residual)
+        if each in (UP, GRADIENT):
+            residual = _up_difference(residual)
+        widths = _group_widths(residual)
+        units = -(-(WIDTHS_BYTES + 2 * widths.sum(axis=1, dtype=np.int64)) // UNIT_BYTES)
+        packed = units < RAW_UNITS
+        numbers = index[members[packed]]
+        mode[numbers], value[numbers] = each, base[packed].view(np.uint16)
+        parts.append((numbers, units[packed], widths[packed], residual[packed]))
+    return _assemble(mode, value, flat, parts)
 
-    sizes = np.zeros(count, np.int64)
-    sizes[mode == RAW] = RAW_UNITS
-    sizes[index[packed]] = units[packed]
+
+_Part = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8], NDArray[np.int16]]
+
+
+def _assemble(
+    mode: NDArray[np.uint8], value: NDArray[np.uint16], flat: NDArray[np.uint16], parts: list[_Part]
+) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint16], NDArray[np.uint16]]:
+    """Lay out the payload. parts: tiles of one predictor each: their numbers, units, widths, residuals."""
+    sizes = np.where(mode == RAW, RAW_UNITS, 0).astype(np.int64)
+    for numbers, units, _, _ in parts:
+        sizes[numbers] = units
     offsets = np.cumsum(sizes) - sizes
     payload = np.zeros(int(sizes.sum()) * _HALFWORDS_PER_UNIT, np.uint16)
-
     for tile in np.flatnonzero(mode == RAW):
         start = offsets[tile] * _HALFWORDS_PER_UNIT
         payload[start : start + TILE_SAMPLES] = flat[tile]
-    for number, (each, residual) in enumerate(residuals.items()):
-        chosen = np.flatnonzero(packed & (choice == number))
-        if len(chosen):
-            starts = offsets[index[chosen]] * _HALFWORDS_PER_UNIT
-            _write_packed(payload, starts, widths[each][chosen], residual[chosen])
+    for numbers, _, widths, residual in parts:
+        if len(numbers):
+            _write_packed(payload, offsets[numbers] * _HALFWORDS_PER_UNIT, widths, residual)
     return mode, sizes, value, payload
 
 

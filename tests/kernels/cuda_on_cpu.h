@@ -234,6 +234,9 @@ template <typename T> static inline T atomicCAS(T* p, typename std::common_type<
 
 template <typename A, typename B> static inline typename std::common_type<A, B>::type min(A a, B b) { return a < b ? a : b; }
 template <typename A, typename B> static inline typename std::common_type<A, B>::type max(A a, B b) { return a > b ? a : b; }
+static inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
+  return (unsigned)((((uint64_t)high << 32 | low) << (shift & 31)) >> 32);
+}
 static inline int __clz(int v) { return v ? __builtin_clz((unsigned)v) : 32; }
 static inline int __popc(unsigned v) { return __builtin_popcount(v); }
 static inline int __ffs(int v) { return __builtin_ffs(v); }
