@@ -644,8 +644,9 @@ def stats(
         terminal.result_json(asdict(figures))
         return
     availability = "–" if figures.availability is None else f"{figures.availability:.2%}"
+    refused = f" ({figures.refused} more refused)" if figures.refused else ""
     terminal.result(
-        f"runs: {figures.runs}; clips: {figures.done} done, {figures.failed} failed, "
+        f"runs: {figures.runs}{refused}; clips: {figures.done} done, {figures.failed} failed, "
         f"{figures.skipped} there already; availability {availability}"
     )
     spans = {"job": figures.job_seconds, **figures.stage_seconds}

@@ -32,9 +32,13 @@ class ModelStats:
 
 @dataclass(frozen=True)
 class Stats:
-    """availability: jobs done / (done + failed for good); None when there were none."""
+    """availability: jobs done / (done + failed for good); None when there were none.
+
+    runs: those that began; refused: those that did not. top_errors: codes of failed attempts and of refusals.
+    """
 
     runs: int
+    refused: int
     done: int
     failed: int
     skipped: int
@@ -69,11 +73,13 @@ def read_events(paths: Iterable[Path], since: datetime | None = None) -> tuple[l
                 continue
             try:
                 event = json.loads(line)
-                moment = datetime.fromisoformat(event["time"])
+                moment = datetime.fromisoformat(event["time"]).astimezone(UTC)
+                if "event" not in event:
+                    raise ValueError
             except (ValueError, KeyError, TypeError):
                 unreadable += 1
                 continue
-            if since is None or moment >= since.astimezone(UTC):
+            if since is None or moment >= since:
                 events.append(event)
     return events, unreadable
 
@@ -82,12 +88,15 @@ def compute(events: Iterable[dict[str, Any]], unreadable_lines: int = 0) -> Stat
     """Figures over events of schema version 1 (see events.py)."""
     jobs: list[dict[str, Any]] = []
     failures: list[dict[str, Any]] = []
+    refusals: list[dict[str, Any]] = []
     stages: dict[str, list[float]] = defaultdict(list)
     runs = skipped = 0
     for event in events:
         match event["event"]:
             case "run_started":
                 runs += 1
+            case "run_refused":
+                refusals.append(event)
             case "job_skipped":
                 skipped += 1
             case "stage_done":
@@ -100,13 +109,14 @@ def compute(events: Iterable[dict[str, Any]], unreadable_lines: int = 0) -> Stat
     ended = len(jobs) + len(final)
     return Stats(
         runs=runs,
+        refused=len(refusals),
         done=len(jobs),
         failed=len(final),
         skipped=skipped,
         availability=len(jobs) / ended if ended else None,
         job_seconds=_percentiles([job["seconds"] for job in jobs]),
         stage_seconds={name: found for name, values in stages.items() if (found := _percentiles(values))},
-        top_errors=Counter(failure["code"] for failure in failures).most_common(3),
+        top_errors=Counter(event["code"] for event in failures + refusals).most_common(3),
         models=_by_model(jobs, final),
         unreadable_lines=unreadable_lines,
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.job.batch_folder import Batch
 from tests.job.described import describe
 from veo_cli.errors import SpecificationError
 from veo_cli.prompt_file import read_specs
@@ -51,3 +52,25 @@ def faults(resolve: Resolve) -> Faults:
         return [str(fault).partition(f"{name}:")[2] or str(fault) for fault in caught.value.faults]
 
     return run
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny random Wan2.1."""
+    from tests.tiny_models import make_wan21
+
+    return make_wan21(tmp_path_factory.mktemp("tiny") / "wan")
+
+
+@pytest.fixture
+def batch(tmp_path: Path, model: Path) -> Batch:
+    """One job, not yet rendered."""
+    return Batch(tmp_path, model)
+
+
+@pytest.fixture(scope="session")
+def reference(tmp_path_factory: pytest.TempPathFactory, model: Path) -> dict[str, str]:
+    """Clip name -> digest of its frames, of an undisturbed run of `batch`."""
+    undisturbed = Batch(tmp_path_factory.mktemp("reference"), model)
+    assert undisturbed.run()[0] == 0
+    return undisturbed.digests()

@@ -116,3 +116,46 @@ def fail_prompt(word: str) -> None:
         return Latents(latents.tensor * float("nan")) if word in job.prompt else latents
 
     WanModel.denoise = denoise  # type: ignore[method-assign]
+
+
+def ffmpeg_exits_1() -> None:
+    """The encoder takes a little of the first frame, says why it can't go on, and ends with 1."""
+    from veo_cli.stages.video_encode import VideoEncoder
+
+    script = 'head -c 100 > /dev/null; echo "Error while opening encoder" >&2; exit 1'
+    VideoEncoder.command = lambda self, fps: ["/bin/sh", "-c", script]  # type: ignore[method-assign]
+
+
+def fail_publish(code: int) -> None:
+    """No clip can be given its final name."""
+    from veo_cli import durable_file
+
+    real = durable_file.rename
+
+    def rename(source: os.PathLike[str], target: os.PathLike[str]) -> None:
+        if os.fspath(target).endswith(".mp4"):
+            raise OSError(code, os.strerror(code))
+        real(source, target)
+
+    durable_file.rename = rename
+
+
+def killed_before_clean_up() -> None:
+    """The process is killed when clip and sidecar are in place and the job's state is about to go."""
+    from veo_cli.journal import JobJournal
+
+    JobJournal.remove = lambda self: raise_signal(signal.SIGKILL)  # type: ignore[method-assign]
+
+
+def bug_in_prompt(word: str) -> None:
+    """Sampling a job whose prompt has `word` in it ends with an exception that nobody foresaw."""
+    from veo_cli.models.wan import WanModel
+
+    real = WanModel.denoise
+
+    def denoise(self, job, text, **named):  # type: ignore[no-untyped-def]
+        if word in job.prompt:
+            raise TypeError("made by the test")
+        return real(self, job, text, **named)
+
+    WanModel.denoise = denoise  # type: ignore[method-assign]
