@@ -19,7 +19,7 @@ from pathlib import Path
 from veo_cli import preflight
 from veo_cli.device import resolve_device
 from veo_cli.errors import DeadlineReached, EnvironmentFault, OutOfMemory, Stopped, VeoError
-from veo_cli.events import JobSkipped, Listener, RunDone, RunRefused, RunStarted
+from veo_cli.events import JobSkipped, Listener, RunDone, RunRefused, RunStarted, StopAsked
 from veo_cli.exit_codes import ExitCode
 from veo_cli.folder_lock import folder_lock
 from veo_cli.folder_status import parts_of, remove
@@ -96,7 +96,7 @@ class _Batch:
         self._options = options
         self._device = device
         self._listen = listener
-        self._stop = StopRequest(options.deadline)
+        self._stop = StopRequest(options.deadline, lambda reason: listener(StopAsked(reason)))
         self._runner = JobRunner(
             options.output_folder,
             device,

@@ -144,6 +144,13 @@ class JobFailed(Event):
 
 
 @dataclass(frozen=True)
+class StopAsked(Event):
+    """A signal came; the run ends at its next safe point, after the step or frames at work."""
+
+    reason: str  # "interrupted" or "terminated"
+
+
+@dataclass(frozen=True)
 class JobStopped(Event):
     """Interrupted, terminated or out of time; the next run goes on from `kept`."""
 

@@ -22,6 +22,7 @@ from veo_cli.events import (
     StageDone,
     StageStarted,
     StepDone,
+    StopAsked,
     Warned,
 )
 from veo_cli.terminal import NORMAL, QUIET, Terminal, shorten
@@ -94,6 +95,10 @@ class RunProgress:
                 self._terminal.note(f"{self._tag(event.job_id)} stopped ({event.reason}): {event.output}")
                 self._terminal.note(f"  kept: {event.kept or 'nothing yet'}")
                 self._json("stopped", event)
+            case StopAsked():
+                self._terminal.note(
+                    f"{event.reason}: ending at the next safe point (Ctrl-C again ends at once)"
+                )
             case Warned():
                 tag = f"{self._tag(event.job_id)} " if event.job_id in self._positions else ""
                 self._terminal.warning(tag + event.message)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from types import FrameType
@@ -19,9 +19,15 @@ class StopRequest:
     SIGHUP is ignored, so that a batch outlives the terminal it was started from.
     """
 
-    def __init__(self, deadline: datetime | None = None) -> None:
+    def __init__(
+        self, deadline: datetime | None = None, on_signal: Callable[[str], None] | None = None
+    ) -> None:
+        """on_signal: told "interrupted" or "terminated" at the first signal, from a thread of its own, since a signal
+        handler may interrupt the very write that it would make."""
         self.deadline = deadline
+        self._tell = on_signal
         self._signalled = threading.Event()
+        self._wake_teller = threading.Event()  # a signal, or the end of listening
         self._reason: type[Stopped] | None = None
 
     @property
@@ -45,6 +51,11 @@ class StopRequest:
             seconds = min(seconds, max(0.0, (self.deadline - datetime.now()).total_seconds()))
         self._signalled.wait(seconds)
 
+    def _tell_of_signal(self) -> None:
+        self._wake_teller.wait()
+        if self._tell is not None and self._reason is not None:
+            self._tell(self._reason.code)
+
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if number == signal.SIGTERM:
             self._reason = Terminated
@@ -53,6 +64,7 @@ class StopRequest:
         else:
             self._reason = Interrupted
         self._signalled.set()
+        self._wake_teller.set()
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -66,8 +78,11 @@ class StopRequest:
             signal.signal(signal.SIGINT, self._on_signal)
         signal.signal(signal.SIGTERM, self._on_signal)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        threading.Thread(target=self._tell_of_signal, name="signal-teller", daemon=True).start()
         try:
             yield
         finally:
+            self._tell = None  # too late to say it
+            self._wake_teller.set()
             for number, handler in old.items():
                 signal.signal(number, handler)

@@ -11,6 +11,7 @@ import errno
 import json
 import os
 import sys
+import threading
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -53,6 +54,9 @@ class Terminal:
         self.is_live = self._stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
         self._has_color = self.is_live and not os.environ.get("NO_COLOR")
         self._display: LiveDisplay | None = None
+        self._lock = (
+            threading.RLock()
+        )  # notes come from other threads, too; a lost stdout is told within a write
 
     @property
     def stderr(self) -> TextIO:
@@ -131,8 +135,9 @@ class Terminal:
         try:
             yield
         finally:
-            self._display = None
-            display.stop()
+            with self._lock:
+                self._display = None
+                display.stop()
 
     def finish(self, exit_code: int) -> int:
         """Flush; the exit code, which is 4 if results were lost (a full disk behind stdout)."""
@@ -163,16 +168,17 @@ class Terminal:
 
     @contextmanager
     def _display_aside(self) -> Iterator[None]:
-        """Take the live display away while something is written, and put it back below."""
-        display, self._display = self._display, None
-        if display is not None:
-            display.stop()
-        try:
-            yield
-        finally:
+        """Take the live display away while something is written, and put it back below; one thread at a time."""
+        with self._lock:
+            display, self._display = self._display, None
             if display is not None:
-                display.start()
-                self._display = display
+                display.stop()
+            try:
+                yield
+            finally:
+                if display is not None:
+                    display.start()
+                    self._display = display
 
 
 def keep_standard_streams() -> None:

@@ -8,6 +8,8 @@ import os
 import pty
 import re
 import select
+import signal
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from typing import get_args
@@ -28,8 +30,10 @@ from veo_cli.events import (
     Stage,
     StageStarted,
     StepDone,
+    StopAsked,
     Warned,
 )
+from veo_cli.stop import StopRequest
 from veo_cli.terminal import QUIET, VERBOSE, Terminal
 
 IDS = ["a" * 64, "b" * 64, "c" * 64]
@@ -171,6 +175,40 @@ def test_a_stop_says_what_is_kept_and_how_to_go_on() -> None:
         "1 not finished, in 9.0 s",
         "run the same command again to go on",
     ]
+
+
+def test_a_signal_is_answered_at_once() -> None:
+    events = [RunStarted(1, "c", "cpu", {}, 1, "h"), started(0), StopAsked("interrupted")]
+    assert tell(events)[1].splitlines()[-1] == (
+        "interrupted: ending at the next safe point (Ctrl-C again ends at once)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")]
+)
+def test_the_first_signal_is_told_while_the_step_goes_on(number: int, reason: str) -> None:
+    told: list[str] = []
+    is_told = threading.Event()
+
+    def tell_it(text: str) -> None:
+        told.append(text)
+        is_told.set()
+
+    stop = StopRequest(None, tell_it)
+    with stop.listening():
+        os.kill(os.getpid(), number)
+        assert is_told.wait(10)
+    assert told == [reason]
+
+
+def test_without_a_signal_nothing_is_told_and_no_thread_is_left() -> None:
+    told: list[str] = []
+    with StopRequest(None, told.append).listening():
+        (teller,) = (thread for thread in threading.enumerate() if thread.name == "signal-teller")
+    teller.join(10)
+    assert not teller.is_alive()
+    assert told == []
 
 
 class Screen:
