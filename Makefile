@@ -35,7 +35,7 @@ test: setup check ## everything that runs without a GPU; under 25 minutes on two
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu"
 
 test-gpu: ## the kernels on this machine's GPU (uses the python on PATH)
-	python3 -m pytest -m gpu tests/kernels
+	python3 -m pytest -m gpu tests/kernels/test_gpu_kernels.py
 
 bench: setup ## every benchmark that this machine can run, into benchmarks/results/
 	$(BIN)/python -m benchmarks

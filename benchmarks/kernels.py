@@ -27,6 +27,7 @@ from kernels_cupy.frame_format import UNIT_BYTES, FrameLayout, compression_ratio
 from kernels_cupy.reference import color as reference_color
 
 HEIGHT, WIDTH = 2160, 3840
+STATIC_FRAMES = 64  # enough for the first frame, which is coded by itself, not to matter most
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ def _delta_quant(clock: DeviceClock, frames: Any, peak: float) -> list[Figure]:
     repeated = cupy.repeat(
         whole[:1], len(whole), axis=0
     )  # copies, so that they come from memory, not the cache
-    static = [[repeated[frame, plane] for plane in range(3)] for frame in range(len(whole))]
+    static = [[repeated[frame, plane] for plane in range(3)] for frame in range(still)]
     moving = [[whole[frame, plane] for plane in range(3)] for frame in range(len(whole))]
     for name, planes in (("moving", moving), ("static", static)):
         layout = FrameLayout(len(planes), tuple(plane.shape for plane in planes[0]))
