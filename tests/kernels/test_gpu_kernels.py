@@ -387,6 +387,7 @@ def test_97_frames_of_4k_under_256_mib_of_device_and_of_host_memory(tmp_path, sl
 
     import cupy
 
+    pytest.importorskip("lz4.block", reason="the spool needs the lz4 package")
     from veo_cli.stages.frame_store import FrameStore
     from veo_cli.values import YuvFrame
 
