@@ -43,7 +43,10 @@ def test_the_worked_example_decodes_to_what_the_text_says():
         assert np.array_equal(planes[0], first)
         assert planes[1].tolist() == [[second]]
     modes = split_entries(CompressedFrames.from_bytes(example()).table).mode
-    assert [[MODE_NAMES[mode] for mode in row] for row in modes] == [["gradient", "unchanged"], ["constant"] * 2]
+    assert [[MODE_NAMES[mode] for mode in row] for row in modes] == [
+        ["gradient", "unchanged"],
+        ["constant"] * 2,
+    ]
 
 
 def test_the_encoder_writes_the_worked_example():

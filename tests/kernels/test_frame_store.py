@@ -117,8 +117,9 @@ def test_compressed_frames_use_what_room_is_left(tmp_path):
         assert_same(frame, index)
 
 
-def test_a_full_store_without_a_disk_makes_the_producer_wait():
-    store = FrameStore(2 * RAW_BYTES, None, "never")
+@pytest.mark.parametrize("codec", ["auto", "never"])
+def test_a_full_store_without_a_disk_makes_the_producer_wait(codec):
+    store = FrameStore(2 * RAW_BYTES, None, codec)
     put: list[int] = []
 
     def produce() -> None:
@@ -127,7 +128,6 @@ def test_a_full_store_without_a_disk_makes_the_producer_wait():
             put.append(index)
         store.close()
 
-    # "never" without a disk waits for room rather than exceed the budget
     producer = threading.Thread(target=produce)
     producer.start()
     time.sleep(0.3)
@@ -135,7 +135,9 @@ def test_a_full_store_without_a_disk_makes_the_producer_wait():
     for index, frame in enumerate(store.frames()):
         assert_same(frame, index)
     producer.join(10)
-    assert store.report().peak_host_bytes <= 2 * RAW_BYTES
+    report = store.report()
+    assert report.peak_host_bytes <= 2 * RAW_BYTES
+    assert report.frames_compressed == 0
 
 
 def test_the_disk_budget_holds_the_producer_back(tmp_path):
