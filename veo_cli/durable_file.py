@@ -57,10 +57,11 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def replace(path: Path, data: bytes) -> None:
+def replace(path: Path, data: bytes, *, sync: bool = True) -> None:
     """Write `data` to a temporary name beside `path`, fsync, rename over `path`, fsync the folder.
 
-    Raises DiskFull or EnvironmentFault; the old file is then untouched and the temporary one removed.
+    sync False: for what may be lost in a power cut (never in a kill), and is not worth the wait. Raises DiskFull or
+    EnvironmentFault; the old file is then untouched and the temporary one removed.
     """
     temporary = path.with_name(path.name + ".part")
     try:
@@ -68,11 +69,13 @@ def replace(path: Path, data: bytes) -> None:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
         try:
             write_all(descriptor, data)
-            fsync(descriptor)
+            if sync:
+                fsync(descriptor)
         finally:
             os.close(descriptor)
         rename(temporary, path)
-        sync_folder(path.parent)
+        if sync:
+            sync_folder(path.parent)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise as_veo_error(error, path) from error
@@ -92,9 +95,9 @@ def publish(part: Path, final: Path) -> None:
         raise as_veo_error(error, final) from error
 
 
-def replace_checked(path: Path, payload: bytes) -> None:
+def replace_checked(path: Path, payload: bytes, *, sync: bool = True) -> None:
     """`replace`, with a SHA-256 of the payload in front, for `read_checked`."""
-    replace(path, MAGIC + hashlib.sha256(payload).digest() + payload)
+    replace(path, MAGIC + hashlib.sha256(payload).digest() + payload, sync=sync)
 
 
 def read_checked(path: Path) -> bytes:

@@ -118,7 +118,9 @@ class JobRunner:
         if self._model is None or key != self._model_key:
             self._model = None
             self._texts = TextCache()
-            _free_memory()  # of the last model, before the next one takes its place
+            if self._model_key:
+                _free_memory()  # of the last model, before the next one takes its place
+            self._model_key = key
             with StageClock(resolved.job_id, self._listen).stage("load"):
                 self._model = registry.load(
                     resolved.model,
@@ -127,7 +129,6 @@ class JobRunner:
                     offload=job.memory.offload,
                     budget_bytes=self._budget_bytes,
                 )
-            self._model_key = key
         return self._model
 
     def _journal(self, resolved: ResolvedJob) -> JobJournal:

@@ -58,7 +58,8 @@ class JobJournal:
         self._on_damage = on_damage
 
     def write_record(self, record: JobRecord) -> None:
-        durable_file.replace_checked(self.folder / _RECORD, json.dumps(vars(record)).encode())
+        """For `status`; what a power cut takes of it is no work."""
+        durable_file.replace_checked(self.folder / _RECORD, json.dumps(vars(record)).encode(), sync=False)
 
     def read_record(self) -> JobRecord | None:
         payload = self._read(_RECORD)
@@ -124,7 +125,7 @@ def read_records(output_folder: Path) -> list[JobRecord]:
 def write_queue(output_folder: Path, jobs: Sequence[QueuedJob]) -> None:
     """Replace the list of the jobs that the last run was asked for."""
     payload = json.dumps([vars(job) for job in jobs]).encode()
-    durable_file.replace_checked(output_folder / STATE_FOLDER / _QUEUE, payload)
+    durable_file.replace_checked(output_folder / STATE_FOLDER / _QUEUE, payload, sync=False)
 
 
 def read_queue(output_folder: Path) -> list[QueuedJob]:

@@ -98,7 +98,7 @@ class MetricsFile:
 
     def _write(self) -> None:
         try:
-            durable_file.replace(self._path, generate_latest(self._registry))
+            durable_file.replace(self._path, generate_latest(self._registry), sync=False)
         except VeoError as error:
             if not self._warned:
                 self._warned = True

@@ -40,6 +40,7 @@ from veo_cli.stages.video_encode import pixel_format
 from veo_cli.stop import StopRequest
 from veo_cli.values import ClipFacts, DenoiseState, Latents, StepReport, TextEmbedding
 
+MIN_CHECKPOINT_S = 2.0
 KEPT_LATENTS = "the finished latents: only decoding and encoding are left to do"
 
 
@@ -216,15 +217,20 @@ def say_warnings(model: VideoModel, clock: StageClock) -> list[str]:
 def _checkpointer(
     resolved: ResolvedJob, journal: JobJournal, listener: Listener, stop: StopRequest, durable_step: int
 ) -> Callable[[StepReport], None]:
-    """The function called after every step: it reports, saves every 10 % (or as asked), and stops where asked."""
+    """The function called after every step: it reports, saves every 10 % (or as asked), and stops where asked.
+
+    Where nothing was asked, no two checkpoints are closer than MIN_CHECKPOINT_S: quick steps are done again sooner than
+    they are synced to a disk.
+    """
     job = resolved.job
     every = job.memory.checkpoint_every
+    min_pause_s = 0.0
     if every is None:
-        every = max(1, round(job.num_inference_steps / 10))
-    kept_step = durable_step
+        every, min_pause_s = max(1, round(job.num_inference_steps / 10)), MIN_CHECKPOINT_S
+    kept_step, kept_at = durable_step, time.monotonic()
 
     def on_step(report: StepReport) -> None:
-        nonlocal kept_step
+        nonlocal kept_step, kept_at
         listener(
             StepDone(
                 resolved.job_id,
@@ -238,10 +244,11 @@ def _checkpointer(
         done = report.step + 1
         if done == report.num_steps:
             return  # the finished latents are saved instead, at once
-        if report.state is not None and (stop.reason is not None or (every and done % every == 0)):
+        is_due = every and done % every == 0 and time.monotonic() - kept_at >= min_pause_s
+        if report.state is not None and (stop.reason is not None or is_due):
             with keeping(_steps_kept(kept_step, job)):
                 journal.save_step(report.state)
-            kept_step = done
+            kept_step, kept_at = done, time.monotonic()
             listener(CheckpointSaved(resolved.job_id, done))
         stop.raise_if_requested(kept=_steps_kept(kept_step, job))
 
