@@ -243,16 +243,21 @@ encode_tiles(const u64* __restrict__ sources, const u64* __restrict__ before, co
           u32 left_up = __shfl_up_sync(FULL_WARP, up.w, 1);
           left_up = left_edge ? edge : left_up;
           const u32 above[4] = {up.x, up.y, up.z, up.w};
+          if (mode == MODE_UP) {
 #pragma unroll
-          for (int k = 0; k < 4; ++k) {
-            const u32 first = a[k] - shifted(a[k], k ? a[k - 1] : left0);
-            const u32 second = a[4 + k] - shifted(a[4 + k], k ? a[3 + k] : left1);
-            if (mode == MODE_LEFT) {
-              r[k] = first, r[4 + k] = second;
-            } else if (mode == MODE_UP) {
-              r[k] = a[k] - above[k], r[4 + k] = a[4 + k] - a[k];
-            } else {
-              r[k] = first - (above[k] - shifted(above[k], k ? above[k - 1] : left_up)), r[4 + k] = second - first;
+            for (int k = 0; k < 4; ++k) r[k] = a[k] - above[k], r[4 + k] = a[4 + k] - a[k];
+          } else {
+#pragma unroll
+            for (int k = 0; k < 4; ++k) {
+              r[k] = a[k] - shifted(a[k], k ? a[k - 1] : left0);
+              r[4 + k] = a[4 + k] - shifted(a[4 + k], k ? a[3 + k] : left1);
+            }
+            if (mode == MODE_GRADIENT) {
+#pragma unroll
+              for (int k = 0; k < 4; ++k) {
+                r[4 + k] -= r[k];
+                r[k] -= above[k] - shifted(above[k], k ? above[k - 1] : left_up);
+              }
             }
           }
         }
