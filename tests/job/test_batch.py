@@ -211,6 +211,8 @@ def test_two_processes_on_one_folder(batch: Batch) -> None:
     code, _, stderr = batch.run()
     assert code == 4
     assert f"pid {first.pid}" in stderr
+    (refused,) = batch.events("run_refused")
+    assert (refused["exit_code"], refused["code"]) == (4, "folder_locked")
     waiting = batch.start("--wait")
     os.kill(first.pid, signal.SIGKILL)
     first.wait()
