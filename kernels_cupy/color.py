@@ -8,7 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernels_cupy.launch import device_array, launch, on_current_stream
+from kernels_cupy.loader import COLOR_COLUMNS, COLOR_ROWS
 from kernels_cupy.reference.color import (
+    CHROMA_OFFSET,
+    CHROMA_SCALE,
+    GAMMA,
+    LUMA_OFFSET,
+    LUMA_SCALE,
     LUMA_WEIGHTS,
     Chroma,
     Color,
@@ -18,17 +24,15 @@ from kernels_cupy.reference.color import (
 )
 
 _TO_BT2020, _FULL_CHROMA, _DITHER = 1, 2, 4
-BLOCK_COLUMNS, BLOCK_ROWS = 64, 16
 
 
 def parameters(color: Color) -> NDArray[np.float32]:
-    """(80,) float32: gamut matrix, Kr Kg Kb, chroma scales, Bayer thresholds, where the kernel reads them."""
+    """(83,) float32: gamut matrix, weights, scales, Bayer thresholds, where the kernel reads them."""
     kr, kb = LUMA_WEIGHTS[color]
-    values = np.zeros(80)
-    values[:9] = gamut_matrix().reshape(-1)
-    values[9:14] = kr, 1 - kr - kb, kb, 1 / (2 - 2 * kb), 1 / (2 - 2 * kr)
-    values[16:80] = bayer_thresholds().reshape(-1)
-    return values.astype(np.float32)
+    weights = [kr, 1 - kr - kb, kb, 1 / (2 - 2 * kb), 1 / (2 - 2 * kr)]
+    codes = [GAMMA, LUMA_SCALE, LUMA_OFFSET, CHROMA_SCALE, CHROMA_OFFSET]
+    values = [*gamut_matrix().flat, *weights, *codes, *bayer_thresholds().flat]
+    return np.array(values, np.float32)
 
 
 def flags(color: Color, chroma: Chroma, dither: Dither) -> int:
@@ -56,7 +60,7 @@ def rgb_to_yuv(
         size = (height, width) if chroma == "444" else ((height + 1) // 2, (width + 1) // 2)
         y = cupy.empty((frames, height, width), np.uint16)
         cb, cr = (cupy.empty((frames, *size), np.uint16) for _ in range(2))
-        grid = (-(-width // BLOCK_COLUMNS), -(-height // BLOCK_ROWS), frames)
+        grid = (-(-width // COLOR_COLUMNS), -(-height // COLOR_ROWS), frames)
         sizes = (np.int32(height), np.int32(width), np.int32(flags(color, chroma, dither)))
         launch(
             "color", "rgb_to_yuv", grid, (256,), (source, cupy.asarray(parameters(color)), *sizes, y, cb, cr)

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernels_cupy.launch import device_array, launch, on_current_stream
+from kernels_cupy.loader import LANCZOS_SAMPLES, LANCZOS_THREADS
 from kernels_cupy.reference.lanczos import taps
-
-_THREADS = 128
 
 
 @functools.lru_cache(maxsize=32)
@@ -38,16 +37,22 @@ def resize(frames: Any, height: int, width: int) -> Any:
             rows = planes * source_height
             result = cupy.empty((rows, width), np.float32)
             sizes = (np.int32(len(weights)), np.int32(rows), np.int32(source_width), np.int32(width))
-            blocks = (-(-rows // 4), -(-width // _THREADS))
+            blocks = (-(-rows // LANCZOS_SAMPLES), -(-width // LANCZOS_THREADS))
             launch(
-                "lanczos", "resize_columns", blocks, (_THREADS,), (current, result, first, weights, *sizes)
+                "lanczos",
+                "resize_columns",
+                blocks,
+                (LANCZOS_THREADS,),
+                (current, result, first, weights, *sizes),
             )
             current = result
         if height != source_height:
             first, weights = (cupy.asarray(part) for part in filter_bank(source_height, height))
             result = cupy.empty((planes, height, width), np.float32)
             sizes = (np.int32(len(weights)), np.int32(source_height), np.int32(height), np.int32(width))
-            grid = (-(-width // (4 * _THREADS)), height, planes)
-            launch("lanczos", "resize_rows", grid, (_THREADS,), (current, result, first, weights, *sizes))
+            grid = (-(-width // (LANCZOS_SAMPLES * LANCZOS_THREADS)), height, planes)
+            launch(
+                "lanczos", "resize_rows", grid, (LANCZOS_THREADS,), (current, result, first, weights, *sizes)
+            )
             current = result
         return current.reshape(*lead, height, width)

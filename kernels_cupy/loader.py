@@ -8,8 +8,14 @@ from importlib.resources import files
 from typing import Any
 
 from kernels_cupy.frame_format import CUDA_CONSTANTS
+from kernels_cupy.reference import lz4_block, memory_pool
 
 SOURCES = ("delta_quant", "block_diff", "memory_pool", "lz4_block", "color", "lanczos")
+
+# Sizes of blocks of threads that a source and its wrapper must agree on.
+COLOR_COLUMNS, COLOR_ROWS = 64, 16  # luma samples of a block
+LANCZOS_THREADS = 128
+LANCZOS_SAMPLES = 4  # output samples of a thread
 
 
 class DeviceMissing(RuntimeError):
@@ -26,8 +32,18 @@ def source(name: str) -> str:
 
 
 def definitions() -> tuple[str, ...]:
-    """Every constant of the format as a compiler option, so that no source repeats one."""
-    return tuple(f"-D{name}={value}" for name, value in CUDA_CONSTANTS.items())
+    """Every constant that Python has too as a compiler option, so that no source repeats one."""
+    constants = CUDA_CONSTANTS | {
+        "LZ4_MIN_MATCH": lz4_block.MIN_MATCH,
+        "LZ4_LAST_MATCH": lz4_block.LAST_MATCH,
+        "LZ4_LAST_LITERALS": lz4_block.LAST_LITERALS,
+        "COLOR_COLUMNS": COLOR_COLUMNS,
+        "COLOR_ROWS": COLOR_ROWS,
+        "LANCZOS_THREADS": LANCZOS_THREADS,
+        "LANCZOS_SAMPLES": LANCZOS_SAMPLES,
+    }
+    options = [f"-D{name}={value}" for name, value in constants.items()]
+    return (*options, f"-DPOOL_EMPTY={memory_pool.EMPTY}u")
 
 
 @functools.cache

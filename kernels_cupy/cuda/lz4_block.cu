@@ -17,9 +17,6 @@ typedef unsigned long long u64;
 #define FULL_WARP 0xffffffffu
 #define HASH_BITS 12
 #define NOWHERE 0xffffu
-#define MIN_MATCH 4
-#define LAST_MATCH 12   // no match begins in the last 12 bytes
-#define LAST_LITERALS 5 // the last 5 bytes are literals
 
 // Four bytes from any position; at + 3 is inside the chunk, and so is every aligned word that is touched.
 static __device__ __forceinline__ u32 load4(const u8* chunk, u32 at) {
@@ -57,9 +54,9 @@ compress_chunks(const u8* __restrict__ input, u64 num_bytes, u8* __restrict__ ou
   __syncwarp();
 
   u32 anchor = 0, position = 0, at = 0, misses = 0;
-  while (size > LAST_MATCH && position <= size - LAST_MATCH - 1) {
+  while (size > LZ4_LAST_MATCH && position <= size - LZ4_LAST_MATCH - 1) {
     const u32 mine = position + lane;
-    const bool valid = mine <= size - LAST_MATCH - 1;
+    const bool valid = mine <= size - LZ4_LAST_MATCH - 1;
     const u32 value = valid ? load4(in, mine) : 0;
     const u32 slot = value * 2654435761u >> (32 - HASH_BITS);
     u32 candidate = valid ? table[slot] : NOWHERE;  // NOWHERE is beyond every position
@@ -82,8 +79,8 @@ compress_chunks(const u8* __restrict__ input, u64 num_bytes, u8* __restrict__ ou
     const int first = __ffs((int)matches) - 1;
     const u32 from = __shfl_sync(FULL_WARP, candidate, first);
     position += first;
-    u32 length = MIN_MATCH;
-    const u32 end = size - LAST_LITERALS;
+    u32 length = LZ4_MIN_MATCH;
+    const u32 end = size - LZ4_LAST_LITERALS;
     for (;;) {
       const u32 here = position + length + 4 * lane;
       u32 equal = 0;
@@ -101,7 +98,7 @@ compress_chunks(const u8* __restrict__ input, u64 num_bytes, u8* __restrict__ ou
       }
       length += 128;
     }
-    const u32 code = length - MIN_MATCH;
+    const u32 code = length - LZ4_MIN_MATCH;
     at = put_literals(out, at, in, anchor, position - anchor, code < 15 ? code : 15);
     if (lane == 0) out[at] = (u8)(position - from), out[at + 1] = (u8)((position - from) >> 8);
     at = put_length(out, at + 2, code);
@@ -150,7 +147,7 @@ decompress_chunks(const u8* __restrict__ input, const u64* __restrict__ offsets,
       while (byte == 255 && read < given) length += byte = in[read++];
       if (byte == 255) break;
     }
-    length += MIN_MATCH;
+    length += LZ4_MIN_MATCH;
     if (length > size - written) break;
     __syncwarp();  // what the copy reads, other lanes wrote
     for (u32 i = lane; i < length; i += 32) out[written + i] = out[written - distance + (distance < length ? i % distance : i)];

@@ -9,8 +9,6 @@
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
-#define POOL_EMPTY 0xffffffffu
-
 struct Pool {
   u32* ring;         // num_pages slots
   u32* references;   // of each page; 0 is free

@@ -6,7 +6,7 @@ import lz4.block
 import numpy as np
 import pytest
 
-from kernels_cupy import color, lanczos
+from kernels_cupy import color, lanczos, loader
 from kernels_cupy.frame_format import LZ4_CHUNK_BYTES, FormatError, FrameLayout
 from kernels_cupy.lz4_block import STRIDE
 from kernels_cupy.reference import block_diff, lz4_block
@@ -176,7 +176,7 @@ def test_color(which, chroma, dither):
         size = (height, width) if chroma == "444" else ((height + 1) // 2, (width + 1) // 2)
         planes = [np.full((2, height, width), 0xDEAD, np.uint16), *np.full((2, 2, *size), 0xDEAD, np.uint16)]
         planes = [np.ascontiguousarray(part) for part in planes]
-        grid = (-(-width // color.BLOCK_COLUMNS), -(-height // color.BLOCK_ROWS), 2)
+        grid = (-(-width // loader.COLOR_COLUMNS), -(-height // loader.COLOR_ROWS), 2)
         code = color.flags(which, chroma, dither)
         launch(
             "color", "rgb_to_yuv", grid, (256,), rgb, color.parameters(which), height, width, code, *planes
