@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from tests import crash_matrix
+from tests.forked_veo import run
 from tests.job import faults
 from tests.job.batch_folder import STEPS, Batch
+from tests.tiny_models import make_wan21
 
 SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
 MOMENTS = [
@@ -203,6 +205,28 @@ def test_no_job_starts_that_would_not_finish(tmp_path: Path, model: Path) -> Non
     assert len(three.clips()) == len(three.events("job_started")) == 1
     assert three.run()[0] == 0
     assert len(three.clips()) == 3
+
+
+def test_each_model_is_loaded_once_and_sampling_goes_on_while_the_encoder_works(
+    tmp_path: Path, model: Path
+) -> None:
+    other = make_wan21(tmp_path / "other", seed=1)
+    four = Batch(tmp_path, model, ("a red ball", "a blue ball", "a red ball", "a blue ball"))
+    for name in ("1.yaml", "3.yaml"):
+        path = four.jobs / name
+        path.write_text(path.read_text().replace(str(model), str(other)))
+
+    arguments = [argument for argument in four.arguments() if argument != "--in-order"]
+    assert run(arguments, four.folder)[0] == 0
+    models = [event["model"] for event in four.events("job_started")]
+    assert models in ([str(model)] * 2 + [str(other)] * 2, [str(other)] * 2 + [str(model)] * 2)
+    assert [event["stage"] for event in four.events("stage_started")].count("load") == 2
+    told = [event["event"] for event in four.events() if event["event"] in ("job_started", "job_done")]
+    assert told[:3] == ["job_started", "job_started", "job_done"]
+    assert len(four.clips()) == 4
+
+    assert four.run("--force")[0] == 0  # which --in-order makes load at every job
+    assert [event["stage"] for event in four.events("stage_started")].count("load") == 2 + 4
 
 
 def test_two_processes_on_one_folder(batch: Batch) -> None:
