@@ -35,12 +35,9 @@ def check(todo: Sequence[ResolvedJob], output_folder: Path, device: str, *, forc
     """Check the jobs still to be done: outputs are ours to write, folders writable, the disk has room for all of
     them, their encoders work, and the memory fits.
 
-    Raises SpecificationError for outputs that would overwrite something, else PreflightFailed; each with all faults.
+    Raises SpecificationError if outputs would overwrite something, else PreflightFailed; each with all faults found.
     """
-    if not force:
-        taken = [fault for resolved in todo if (fault := _taken(resolved, output_folder)) is not None]
-        if taken:
-            raise SpecificationError(taken)
+    taken = [] if force else [fault for job in todo if (fault := _taken(job, output_folder)) is not None]
     faults: dict[Fault, None] = {}
     for folder in dict.fromkeys(resolved.output_path.parent for resolved in todo):
         faults |= dict.fromkeys(_unwritable(folder))
@@ -50,6 +47,8 @@ def check(todo: Sequence[ResolvedJob], output_folder: Path, device: str, *, forc
         except VeoError as error:
             faults |= dict.fromkeys(error.faults)
     faults |= dict.fromkeys(_too_large(todo, output_folder, device))
+    if taken:
+        raise SpecificationError([*taken, *faults])
     if faults:
         raise PreflightFailed(list(faults))
 
