@@ -107,6 +107,22 @@ static const uint64_t* exchange(unsigned mask, uint64_t value) {
   return side + warp * 32;
 }
 
+// In which order threads get their turns: 0 is by number, anything else seeds a shuffle of every round. A result that
+// depends on it means a missing barrier.
+static unsigned order_seed;
+static unsigned turns[kMaxThreads];
+
+static void shuffle_turns() {
+  for (unsigned i = 0; i < num_threads; ++i) turns[i] = i;
+  if (order_seed == 0) return;
+  for (unsigned i = num_threads - 1; i > 0; --i) {
+    order_seed = order_seed * 1664525u + 1013904223u;
+    const unsigned j = (unsigned)((uint64_t)order_seed * (i + 1) >> 32);
+    const unsigned other = turns[i];
+    turns[i] = turns[j], turns[j] = other;
+  }
+}
+
 using Kernel = void (*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
                         uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
 static Kernel kernel;
@@ -121,6 +137,8 @@ static void thread_main() {
 }
 
 }  // namespace on_cpu
+
+extern "C" void set_order(unsigned seed) { on_cpu::order_seed = seed; }
 
 // Returns 0, or 1 where the block's threads wait for each other for ever.
 extern "C" int run_kernel(void* function, const unsigned* grid, const unsigned* block, const uint64_t* arguments) {
@@ -152,11 +170,13 @@ extern "C" int run_kernel(void* function, const unsigned* grid, const unsigned* 
         for (;;) {
           const unsigned before = progress;
           bool any = false;
-          for (unsigned i = 0; i < num_threads; ++i) {
-            if (!threads[i].alive) continue;
+          shuffle_turns();
+          for (unsigned turn = 0; turn < num_threads; ++turn) {
+            Thread& thread = threads[turns[turn]];
+            if (!thread.alive) continue;
             any = true;
-            current = &threads[i];
-            swapcontext(&scheduler, &threads[i].context);
+            current = &thread;
+            swapcontext(&scheduler, &thread.context);
           }
           if (!any) break;
           if (before == progress) return 1;

@@ -7,6 +7,8 @@ import functools
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,16 @@ def launch(name: str, kernel: str, grid: tuple[int, ...], block: tuple[int, ...]
     sizes = [(ctypes.c_uint * 3)(*(*size, 1, 1)[:3]) for size in (grid, block)]
     address = ctypes.cast(getattr(loaded, kernel), ctypes.c_void_p)
     assert loaded.run_kernel(address, sizes[0], sizes[1], words) == 0, "the threads of a block wait for ever"
+
+
+@contextmanager
+def shuffled(name: str, seed: int) -> Iterator[None]:
+    """Inside, the threads of cuda/NAME.cu run in ever new orders: what depends on them lacks a barrier."""
+    library(name).set_order(seed)
+    try:
+        yield
+    finally:
+        library(name).set_order(0)
 
 
 def aligned(shape: Any, dtype: Any, fill: int = 0) -> Any:

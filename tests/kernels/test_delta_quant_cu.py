@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
+from kernels_cupy import loader
 from kernels_cupy.frame_format import RAW_UNITS, UNIT_BYTES, FrameLayout, make_entries, split_entries
 from kernels_cupy.reference import delta_quant
+from tests.kernels import on_cpu
 from tests.kernels.frames import KINDS, plane
-from tests.kernels.on_cpu import aligned, launch, needs_compiler
+from tests.kernels.on_cpu import aligned, launch, needs_compiler, shuffled
 
 pytestmark = needs_compiler
 
@@ -153,6 +157,38 @@ def test_random_mixtures_chained_and_quantised():
         previous = [plane(rng.choice(KINDS), *shape, rng) for shape in shapes] if number % 2 else None
         shift = int(rng.integers(0, 4)) if number % 3 == 0 else 0
         assert_same(FrameLayout(len(frames), shapes, 16, shift, previous is not None), frames, previous)
+
+
+@pytest.mark.parametrize("seed", range(1, 9))
+def test_no_result_depends_on_the_order_of_the_threads(seed):
+    rng = np.random.default_rng(seed)
+    shapes = ((70, 100), (33, 50))
+    frames = []
+    for number in range(5):
+        planes = [plane(rng.choice(KINDS), *shape, rng) for shape in shapes]
+        if number % 2:
+            planes = [
+                np.where(rng.random(a.shape) < 0.02, a, b) for a, b in zip(planes, frames[-1], strict=True)
+            ]
+        frames.append(planes)
+    with shuffled("delta_quant", seed):
+        assert_same(FrameLayout(len(frames), shapes, 16), frames)
+
+
+@pytest.mark.slow
+def test_every_barrier_that_is_taken_out_is_missed(monkeypatch):
+    """What the shuffled orders are worth: each __syncthreads of the source is needed, and they show it."""
+    text = loader.source("delta_quant")
+    barriers = [match.span() for match in re.finditer(r"__syncthreads\(\);", text)]
+    assert len(barriers) >= 6
+    for start, stop in barriers:
+        monkeypatch.setattr(loader, "source", lambda name, cut=text[:start] + text[stop:]: cut)
+        on_cpu.library.cache_clear()
+        with pytest.raises(AssertionError):
+            for seed in range(1, 9):
+                test_no_result_depends_on_the_order_of_the_threads(seed)
+    monkeypatch.undo()
+    on_cpu.library.cache_clear()
 
 
 def test_planes_off_the_16_byte_boundary():

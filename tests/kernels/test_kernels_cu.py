@@ -14,7 +14,7 @@ from kernels_cupy.reference import color as reference_color
 from kernels_cupy.reference import lanczos as reference_lanczos
 from kernels_cupy.reference.memory_pool import EMPTY, ReferencePool
 from tests.kernels.frames import plane
-from tests.kernels.on_cpu import aligned, launch, needs_compiler
+from tests.kernels.on_cpu import aligned, launch, needs_compiler, shuffled
 from tests.kernels.test_delta_quant_cu import addresses, descriptors
 from tests.kernels.test_references import buffer
 
@@ -222,3 +222,20 @@ def test_lanczos(source, target):
         launch("lanczos", "resize_rows", grid, (128,), current, result, first, weights, *sizes)
         current = result
     assert np.abs(current - reference_lanczos.resize(frames, *target)).max() < 1e-5
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_no_result_depends_on_the_order_of_the_threads(seed):
+    with shuffled("color", seed):
+        test_color("bt709", "420", "none")
+    with shuffled("block_diff", seed):
+        test_changed_blocks(5000)
+    rng = np.random.default_rng(seed)
+    for number in range(60):
+        data = buffer(number, rng, longest=500) or b"x"
+        block = compress(data)
+        with shuffled("lz4_block", seed + number):
+            assert compress(data) == block
+            assert decompress(block, len(data)) == data
+    with shuffled("memory_pool", seed):
+        test_acquire_and_release_inside_one_kernel()
