@@ -21,43 +21,40 @@ _SEED_BITS = 32  # short enough to read and type
 
 
 class DrawnSeeds:
-    """Reads the folder's salt, or draws one; `keep` says whether a new one is written (a plan writes
-    nothing).
-    """
+    """Reads the folder's salt, or draws one; `save` keeps a drawn one for the next run (a plan does not)."""
 
-    def __init__(self, output_folder: Path, *, keep: bool) -> None:
+    def __init__(self, output_folder: Path) -> None:
         self._path = output_folder / STATE_FOLDER / SALT_FILE
-        self._keep = keep
-        self._salt: bytes | None = None
+        self._salt = self._read()
+        self._drawn = self._salt is None
         self._uses: dict[str, int] = {}
 
     def seed_of(self, identity: str) -> int:
         """A seed in [0, 2^32) for a job whose other settings are `identity`; equal jobs get others."""
         if self._salt is None:
-            self._salt = self._read_or_draw()
+            self._salt = os.urandom(_SALT_BYTES)
         number = self._uses.get(identity, 0)
         self._uses[identity] = number + 1
         digest = hashlib.sha256(self._salt + number.to_bytes(8, "little") + identity.encode()).digest()
         return int.from_bytes(digest[: _SEED_BITS // 8], "little")
 
-    def _read_or_draw(self) -> bytes:
-        salt = self._read()
-        if salt is not None:
-            return salt
-        salt = os.urandom(_SALT_BYTES)
-        if not self._keep:
-            return salt
+    def save(self) -> bool:
+        """Write a salt that was drawn and used. False if another run has just written its own: then the seeds
+        drawn here are not the folder's, and are to be drawn again.
+        """
+        if not self._drawn or self._salt is None:
+            return True
         own = self._path.with_name(f"{SALT_FILE}.{os.getpid()}")
-        durable_file.replace(own, salt)
+        durable_file.replace(own, self._salt)
         try:
             os.link(own, self._path)  # fails if another run was quicker: then its salt is the folder's
         except FileExistsError:
-            return self._read() or salt
+            return False
         except OSError:
-            durable_file.replace(self._path, salt)  # a file system without hard links
+            durable_file.replace(self._path, self._salt)  # a file system without hard links
         finally:
             own.unlink(missing_ok=True)
-        return salt
+        return True
 
     def _read(self) -> bytes | None:
         try:

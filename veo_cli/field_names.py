@@ -85,7 +85,7 @@ NOT_BUILT = {
     "interpolate": "frame interpolation is not built yet: num_frames and fps are made by the model itself",
     "upscale.model": "super-resolution networks are not built yet: frames are fitted by Lanczos",
     "upscale.network": "super-resolution networks are not built yet: frames are fitted by Lanczos",
-    "memory.max_vram": "a memory limit is not built yet: memory.offload chooses how the model is laid out",
+    "memory.max_vram": "a memory limit belongs to the machine, not to the clip: use the option --max-vram",
     "memory.quantize": "quantised weights are not built yet",
     "image": "image-to-video is not built yet",
     "cache": "step caching is not built yet",

@@ -17,6 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
+from veo_cli.byte_size import in_words
 from veo_cli.job import EncodeSettings, Job
 from veo_cli.journal import STATE_FOLDER
 from veo_cli.layer import flattened
@@ -162,17 +163,6 @@ def state_of(resolved: ResolvedJob, output_folder: Path) -> JobState:
     if (folder / "latents.safetensors").is_file():
         return "latents"
     return "part" if (folder / "step.safetensors").is_file() else "new"
-
-
-def in_words(size_bytes: float) -> str:
-    """1536 as "1.5 KiB"."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size_bytes < 1000:
-            return (
-                f"{size_bytes:.0f} {unit}" if unit == "B" or size_bytes >= 10 else f"{size_bytes:.1f} {unit}"
-            )
-        size_bytes /= 1024
-    return f"{size_bytes:.1f} TiB"
 
 
 def _sidecar_job_id(clip: Path) -> str | None:

@@ -7,10 +7,11 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from veo_cli.byte_size import in_words
 from veo_cli.errors import EnvironmentFault, Fault, SpecificationError, VeoError
 from veo_cli.ffmpeg import choose_encoder
 from veo_cli.journal import STATE_FOLDER
-from veo_cli.plan import in_words, plan
+from veo_cli.plan import plan
 from veo_cli.resolve import ResolvedJob
 from veo_cli.stages import sidecar
 from veo_cli.stages.video_encode import pixel_format

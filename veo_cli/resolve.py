@@ -67,12 +67,23 @@ def resolve_jobs(
     keep_seeds: write the folder's seed salt if a seed is drawn (render does, plan does not). Raises
     SpecificationError with all faults, or ModelMissing when that is all that is wrong.
     """
-    resolver = _Resolver(preset, settings, output, name_template, describe, keep_seeds)
+    resolver = _Resolver(preset, settings, output, name_template, describe)
     jobs = [resolver.job(spec) for spec in specs]
     resolver.check_unique([job for job in jobs if job is not None])
     if not specs:
         resolver.faults[Fault("no prompt files", fix="name one, or - for stdin")] = None
     resolver.raise_faults()
+    if (
+        keep_seeds and not resolver.seeds.save()
+    ):  # another run drew this folder's salt meanwhile: take that one
+        return resolve_jobs(
+            specs,
+            preset=preset,
+            settings=settings,
+            output=output,
+            name_template=name_template,
+            describe=describe,
+        )
     return [job for job in jobs if job is not None]
 
 
@@ -84,7 +95,6 @@ class _Resolver:
         output: Path | None,
         name_template: str | None,
         describe: Callable[[str], ModelInfo],
-        keep_seeds: bool,
     ) -> None:
         self.faults: dict[Fault, None] = {}  # in order, each once
         self._missing: dict[str, ModelMissing] = {}
@@ -94,7 +104,7 @@ class _Resolver:
         if self._folder.suffix.lower() == ".mp4":
             fix = f"--output {self._folder.parent} --set output={self._folder.name}"
             self.add(Fault("the output folder's name ends in .mp4", "--output", fix=fix))
-        self._seeds = DrawnSeeds(self._folder, keep=keep_seeds)
+        self.seeds = DrawnSeeds(self._folder)
         self._preset_option = preset
         self._settings = self._read_settings(settings)
         self._template = self._name_template(name_template or DEFAULT_TEMPLATE, "--name")
@@ -148,7 +158,7 @@ class _Resolver:
         draft.complete(model)
         if draft.wrong:
             return None
-        job, drawn = draft.build(model, self._seeds)
+        job, drawn = draft.build(model, self.seeds)
         if job is None:
             return None
         job_id = job.job_id(model.fingerprint + draft.lora_fingerprints)

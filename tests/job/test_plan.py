@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.job.conftest import Resolve
-from veo_cli.plan import clip_bytes, details, in_words, plan, state_of
+from veo_cli.plan import clip_bytes, details, plan, state_of
 
 
 def test_states(resolve: Resolve, tmp_path: Path) -> None:
@@ -91,11 +91,3 @@ def test_rows_are_plain_json(resolve: Resolve) -> None:
     rows = json.loads(json.dumps(plan(entries, Path("out")).as_json()))
     assert [row["prompt"] for row in rows] == ["a", "b"]
     assert rows[0]["state"] == "new" and rows[0]["generated"] == "256x144"
-
-
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [(0, "0 B"), (999, "999 B"), (1536, "1.5 KiB"), (10 * 2**20, "10 MiB"), (2**41, "2.0 TiB")],
-)
-def test_sizes_in_words(size: int, text: str) -> None:
-    assert in_words(size) == text

@@ -508,7 +508,8 @@ class TestDrawnSeeds:
 
     def test_two_runs_at_once_agree(self, tmp_path: Path) -> None:
         code = "import sys; from pathlib import Path; from veo_cli.drawn_seeds import DrawnSeeds\n"
-        code += "sys.stdin.read(); print(DrawnSeeds(Path(sys.argv[1]), keep=True).seed_of('job'))"
+        code += "sys.stdin.read(); seeds = DrawnSeeds(Path(sys.argv[1])); seed = seeds.seed_of('job')\n"
+        code += "print(seed if seeds.save() else DrawnSeeds(Path(sys.argv[1])).seed_of('job'))"
         command = [sys.executable, "-c", code, str(tmp_path / "shared")]
         runs = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(4)]
         for run in runs:  # all imported and waiting: now they start together
