@@ -122,6 +122,7 @@ def main() -> None:
     quick = args.out.with_name(args.out.name + "-quick")
     for rate, folder in zip(train_transformer.EMA_RATES, (quick, args.out), strict=True):
         write_model_folder(folder, transformer=models[f"ema {rate}"], vae=copy.deepcopy(vae))
+    (args.out / "transformer.pt").unlink(missing_ok=True)  # or the next run would take itself for finished
     fit(
         args.out,
         probe,

@@ -271,6 +271,7 @@ def main() -> None:
         EMA_RATES, (args.model.with_name(args.model.name + "-quick"), args.model), strict=True
     ):
         write_model_folder(folder, transformer=models[f"ema {rate}"], vae=copy.deepcopy(vae))
+    (args.model / "transformer.pt").unlink(missing_ok=True)  # or the next run would take itself for finished
 
 
 if __name__ == "__main__":

@@ -14,7 +14,16 @@ from training import train_probe, train_transformer, train_vae, vae_sequence
 from training.architectures import TOY_TRANSFORMER, TOY_VAE, TRANSFORMER, VAE
 from training.attributes import ATTRIBUTES, VALUES
 from training.clips import ClipPool, as_frames, as_input
-from training.evaluate import Sampler, contact_sheet, flicker, frechet, held_out, read_prompts, score, warped_error
+from training.evaluate import (
+    Sampler,
+    contact_sheet,
+    flicker,
+    frechet,
+    held_out,
+    read_prompts,
+    score,
+    warped_error,
+)
 from training.export import write_model_folder
 from training.fit_sampling import rank
 from training.latents import build
@@ -138,7 +147,7 @@ def test_from_clips_to_a_folder_to_pictures(tmp_path: Path, toy_vae):
     frames = sampler(["a lighthouse"], [3], num_inference_steps=2)
     assert frames.shape == (1, 33, 3, 144, 256) and frames.dtype == torch.uint8
     assert torch.equal(frames, sampler(["a lighthouse"], [3], num_inference_steps=2))
-    table, features, mistakes = score(probes.Probe(8).eval(), frames, torch.tensor([[6, -1, -1, -1, 0]]))
+    table, features, _ = score(probes.Probe(8).eval(), frames, torch.tensor([[6, -1, -1, -1, 0]]))
     assert set(table) == {"scene", "colour"} and features.shape == (1, probes.FEATURES)
     contact_sheet(frames, ["a lighthouse"], tmp_path / "sheet.png")
     assert (tmp_path / "sheet.png").stat().st_size > 1000
