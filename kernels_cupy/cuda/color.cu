@@ -26,7 +26,9 @@ static __device__ __forceinline__ u32 code_of(float value, const float* threshol
 }
 
 // x to the power of the exponent, on [0, 1].
-static __device__ __forceinline__ float power(float x, float exponent) { return x > 0.0f ? exp2f(exponent * log2f(x)) : 0.0f; }
+static __device__ __forceinline__ float power(float x, float exponent) {
+  return x > 0.0f ? exp2f(exponent * log2f(x)) : 0.0f;
+}
 
 extern "C" __global__ void __launch_bounds__(256)
 rgb_to_yuv(const float* __restrict__ rgb, const float* __restrict__ parameters, int height, int width, int flags,

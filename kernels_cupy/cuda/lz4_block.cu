@@ -150,7 +150,8 @@ decompress_chunks(const u8* __restrict__ input, const u64* __restrict__ offsets,
     length += LZ4_MIN_MATCH;
     if (length > size - written) break;
     __syncwarp();  // what the copy reads, other lanes wrote
-    for (u32 i = lane; i < length; i += 32) out[written + i] = out[written - distance + (distance < length ? i % distance : i)];
+    for (u32 i = lane; i < length; i += 32)
+      out[written + i] = out[written - distance + (distance < length ? i % distance : i)];
     written += length;
     __syncwarp();
   }
