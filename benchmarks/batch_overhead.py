@@ -2,12 +2,16 @@
 
     python -m benchmarks.batch_overhead [--jobs 200] [--growth-jobs 300] [--processes 5]
 
-A tiny random Wan checkpoint, so that what is not rendering shows. Three measurements, each in a process of its own:
+A tiny random Wan checkpoint, so that what is not rendering shows. Each measurement is a process of its own:
 
 - the loop: the stages of pipeline.py called one after another for each job, no lock, journal, events or sidecar
-- the batch: `veo render` of the same jobs with --events and --metrics; its resident memory after each job, by a line
-  through them after the first fifth
+- the batch: `run_batch` of the same jobs with --events and --metrics
+- the growth: a longer batch; its resident memory after each job, by a line through all but the first fifth
 - the processes: the first few jobs by one `veo render` each
+
+Loop and batch take turns, in rounds, so that whatever else the machine does falls on both. Per job: the median of the
+seconds from one end to the next, and the mean CPU seconds of the process and its encoders; the first job, which loads
+the model, is not counted.
 """
 
 from __future__ import annotations
@@ -22,10 +26,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from benchmarks import record
+
+ROUND_JOBS = 50
 
 PROMPTS = """\
 model: {model}
@@ -40,30 +47,51 @@ matrix: {{seed: {seeds}}}
 """
 
 
-def resolve(folder: Path, num_jobs: int, output: Path) -> list[Any]:
+@dataclass
+class Watch:
+    """Samples at the end of each job."""
+
+    ends: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+    resident: list[int] = field(default_factory=list)
+
+    def look(self) -> None:
+        self.ends.append(time.monotonic())
+        used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        self.cpu.append(sum(usage.ru_utime + usage.ru_stime for usage in used))
+        self.resident.append(_resident_bytes())
+
+    @property
+    def seconds(self) -> list[float]:
+        return [after - before for before, after in itertools.pairwise(self.ends)]
+
+    @property
+    def cpu_seconds(self) -> list[float]:
+        return [after - before for before, after in itertools.pairwise(self.cpu)]
+
+
+def resolve(folder: Path, seeds: range, output: Path) -> list[Any]:
     """The jobs of a matrix file written to `folder`."""
     from veo_cli.models import registry
     from veo_cli.prompt_file import read_specs
     from veo_cli.resolve import resolve_jobs
 
-    path = folder / f"{num_jobs}.yaml"
-    path.write_text(PROMPTS.format(model=folder / "model", seeds=list(range(num_jobs))))
+    path = folder / "matrix.yaml"
+    path.write_text(PROMPTS.format(model=folder / "model", seeds=list(seeds)))
     return resolve_jobs(read_specs([str(path)]), output=output, describe=registry.describe)
 
 
-def bare_loop(folder: Path, num_jobs: int) -> dict[str, Any]:
-    """Seconds of each job."""
+def bare_loop(folder: Path, seeds: range) -> Watch:
     from veo_cli.models import registry
     from veo_cli.stages.clip_writer import ClipWriter
     from veo_cli.stages.fit import fit
     from veo_cli.stages.to_yuv import to_yuv
 
-    jobs = resolve(folder, num_jobs, folder / "loop")
+    jobs = resolve(folder, seeds, folder / "loop")
     model = registry.load(jobs[0].model, device="cpu")
     text = model.encode_text(jobs[0].job)
-    seconds = []
+    watch = Watch()
     for resolved in jobs:
-        begin = time.monotonic()
         job = resolved.job
         latents = model.denoise(job, text)
         writer = ClipWriter(resolved.output_path, job)
@@ -74,50 +102,46 @@ def bare_loop(folder: Path, num_jobs: int) -> dict[str, Any]:
         writer.close()
         writer.finish()
         writer.publish(resolved.output_path)
-        seconds.append(time.monotonic() - begin)
-    return {"seconds": seconds}
+        watch.look()
+    return watch
 
 
-def batch(folder: Path, num_jobs: int) -> dict[str, Any]:
-    """Seconds between the ends of jobs, and resident memory at each end."""
+def batch(folder: Path, seeds: range) -> Watch:
     from veo_cli.batch import BatchOptions, run_batch
-    from veo_cli.events import Event, JobDone, Listeners, RunStarted
+    from veo_cli.events import Event, JobDone, Listeners
     from veo_cli.events_file import EventsFile
     from veo_cli.metrics_file import MetricsFile
 
-    output = folder / f"batch{num_jobs}"
-    jobs = resolve(folder, num_jobs, output)
-    ends: list[float] = []
-    resident: list[int] = []
+    output = folder / "batch"
+    jobs = resolve(folder, seeds, output)
+    watch = Watch()
 
-    def watch(event: Event) -> None:
-        if isinstance(event, RunStarted | JobDone):
-            ends.append(time.monotonic())
-            resident.append(_resident_bytes())
+    def on_event(event: Event) -> None:
+        if isinstance(event, JobDone):
+            watch.look()
 
-    listeners = Listeners(
-        EventsFile(folder / "run.jsonl", _complain), MetricsFile(folder / "veo.prom", _complain), watch
-    )
-    code = run_batch(jobs, BatchOptions(output, device="cpu", in_order=True), listeners)
+    events_file = EventsFile(folder / "run.jsonl", _complain)
+    metrics_file = MetricsFile(folder / "veo.prom", _complain)
+    options = BatchOptions(output, device="cpu", in_order=True)
+    code = run_batch(jobs, options, Listeners(events_file, metrics_file, on_event))
     if code:
         raise RuntimeError(f"the batch ended with {code}")
-    return {
-        "seconds": [after - before for before, after in itertools.pairwise(ends)],
-        "resident": resident,
-    }
+    return watch
 
 
-def in_a_process(work: Callable[[Path, int], dict[str, Any]], folder: Path, num_jobs: int) -> dict[str, Any]:
-    """What `work` returns, and the CPU seconds of it and its encoders."""
+def in_a_process(work: Callable[[Path, range], Watch], folder: Path, seeds: range) -> Watch:
+    """What `work` returns, called in a process that has the libraries imported and nothing else."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.forked_veo_preload"])
     answers = context.SimpleQueue()
-    process = context.Process(target=_answer, args=(work, folder, num_jobs, answers))
+    process = context.Process(target=_answer, args=(work, folder, seeds, answers))
     process.start()
     process.join()
     if process.exitcode:
         raise RuntimeError(f"{work.__name__} ended with {process.exitcode}")
-    return dict(answers.get())
+    answer = answers.get()
+    assert isinstance(answer, Watch)
+    return answer
 
 
 def separate_processes(folder: Path, num_jobs: int) -> list[float]:
@@ -139,15 +163,8 @@ def slope_per_job(resident: list[int]) -> float:
     return statistics.linear_regression(range(len(after)), after).slope
 
 
-def _answer(work: Callable[[Path, int], dict[str, Any]], folder: Path, num_jobs: int, answers: Any) -> None:
-    begin = _cpu_seconds()
-    answer = work(folder, num_jobs)
-    answers.put(answer | {"cpu_s": _cpu_seconds() - begin})
-
-
-def _cpu_seconds() -> float:
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(usage.ru_utime + usage.ru_stime for usage in used)
+def _answer(work: Callable[[Path, range], Watch], folder: Path, seeds: range, answers: Any) -> None:
+    answers.put(work(folder, seeds))
 
 
 def _resident_bytes() -> int:
@@ -170,30 +187,36 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         make_wan21(folder / "model")
-        loop = in_a_process(bare_loop, folder, options.jobs)
-        queue = in_a_process(batch, folder, options.jobs)
-        growth = (
-            queue if options.growth_jobs == options.jobs else in_a_process(batch, folder, options.growth_jobs)
-        )
+        loops, batches = [], []
+        for first in range(0, options.jobs, ROUND_JOBS):
+            seeds = range(first, min(first + ROUND_JOBS, options.jobs))
+            loops.append(in_a_process(bare_loop, folder, seeds))
+            batches.append(in_a_process(batch, folder, seeds))
+        resident = in_a_process(
+            batch, folder, range(options.jobs, options.jobs + options.growth_jobs)
+        ).resident
         alone = separate_processes(folder, options.processes)
 
-    loop_s, batch_s = statistics.median(loop["seconds"][1:]), statistics.median(queue["seconds"][1:])
+    loop_s, batch_s = (statistics.median(s for run in runs for s in run.seconds) for runs in (loops, batches))
+    loop_cpu_s, batch_cpu_s = (
+        statistics.fmean(s for run in runs for s in run.cpu_seconds) for runs in (loops, batches)
+    )
     figures = {
         "jobs": options.jobs,
         "bare_loop_s_per_job": round(loop_s, 4),
         "batch_s_per_job": round(batch_s, 4),
-        "overhead_ms_per_job": round(1000 * (batch_s - loop_s), 2),
+        "overhead_ms_per_job": round(1000 * (batch_s - loop_s), 1),
         "overhead_percent": round(100 * (batch_s / loop_s - 1), 1),
-        "bare_loop_cpu_s_per_job": round(loop["cpu_s"] / options.jobs, 4),
-        "batch_cpu_s_per_job": round(queue["cpu_s"] / options.jobs, 4),
-        "overhead_cpu_ms_per_job": round(1000 * (queue["cpu_s"] - loop["cpu_s"]) / options.jobs, 2),
+        "bare_loop_cpu_s_per_job": round(loop_cpu_s, 4),
+        "batch_cpu_s_per_job": round(batch_cpu_s, 4),
+        "overhead_cpu_ms_per_job": round(1000 * (batch_cpu_s - loop_cpu_s), 1),
         "separate_processes": options.processes,
         "separate_process_s_per_job": round(statistics.median(alone), 3),
         "separate_processes_over_batch": round(statistics.median(alone) / batch_s, 1),
         "growth_jobs": options.growth_jobs,
-        "resident_after_first_job_mib": round(growth["resident"][1] / 2**20, 1),
-        "resident_after_last_job_mib": round(growth["resident"][-1] / 2**20, 1),
-        "resident_slope_mib_per_job": round(slope_per_job(growth["resident"][1:]) / 2**20, 4),
+        "resident_after_first_job_mib": round(resident[0] / 2**20, 1),
+        "resident_after_last_job_mib": round(resident[-1] / 2**20, 1),
+        "resident_slope_mib_per_job": round(slope_per_job(resident) / 2**20, 4),
     }
     for title, value in figures.items():
         print(f"{title}: {value}")
