@@ -19,7 +19,7 @@ from pathlib import Path
 from veo_cli import preflight
 from veo_cli.device import resolve_device
 from veo_cli.errors import DeadlineReached, EnvironmentFault, OutOfMemory, Stopped, VeoError
-from veo_cli.events import JobSkipped, Listener, RunDone, RunRefused, RunStarted, StopAsked
+from veo_cli.events import Event, JobSkipped, Listener, RunDone, RunRefused, RunStarted, StepDone, StopAsked
 from veo_cli.exit_codes import ExitCode
 from veo_cli.folder_lock import folder_lock
 from veo_cli.folder_status import parts_of, remove
@@ -101,9 +101,10 @@ class _Batch:
             options.output_folder,
             device,
             budget_bytes=options.budget_bytes,
-            listener=listener,
+            listener=self._hear,
             stop=self._stop,
         )
+        self._failed_early: tuple[ResolvedJob, VeoError] | None = None
         self._pace = Pace()
         self._codes: set[ExitCode] = set()
         self._num_jobs = self._done = self._skipped = self._failed = 0
@@ -168,8 +169,10 @@ class _Batch:
         except VeoError as error:
             try:
                 self._settle()
-            finally:
-                self._after_failure(resolved, error)
+            except VeoError:  # the run is at its end: no second try for this job
+                self._account(resolved, error, attempt=1)
+                raise
+            self._after_failure(resolved, error)
             return
         self._pace.learn(resolved.job, time.monotonic() - pending.started)  # refined once its file is whole
         previous, self._pending = self._pending, pending
@@ -181,11 +184,24 @@ class _Batch:
         self._complete(pending)
 
     def _complete(self, pending: PendingClip | None) -> None:
+        early, self._failed_early = self._failed_early, None
+        if early is not None:
+            self._after_failure(*early)
         if pending is not None:
             try:
                 self._finish(pending)
             except VeoError as error:
                 self._after_failure(pending.resolved, error)
+
+    def _hear(self, event: Event) -> None:
+        """Tell of what happens; and between two steps, put a clip in place whose encoder has come to its end."""
+        self._listen(event)
+        if isinstance(event, StepDone) and self._pending is not None and self._pending.ready:
+            pending, self._pending = self._pending, None
+            try:
+                self._finish(pending)
+            except VeoError as error:  # its second try has to wait for the job that is being sampled
+                self._failed_early = (pending.resolved, error)
 
     def _finish(self, pending: PendingClip) -> None:
         try:
@@ -224,17 +240,22 @@ class _Batch:
                 return
             except VeoError as again:
                 error = again
+        self._account(resolved, error, attempt)
+        if isinstance(error, Stopped) or (
+            isinstance(error, EnvironmentFault) and not isinstance(error, OutOfMemory)
+        ):
+            raise error
+
+    def _account(self, resolved: ResolvedJob, error: VeoError, attempt: int) -> None:
+        """Record that a job ended without a clip, and what that means for the exit code."""
         if isinstance(error, Stopped):
             self._runner.stopped(resolved, error, attempt, error.kept)
-            raise error
+            return
         self._runner.failed(resolved, error, attempt, will_retry=False)
         self._failed += 1
-        is_only_this_jobs = isinstance(error, OutOfMemory)
-        if isinstance(error, EnvironmentFault) and not is_only_this_jobs:
-            raise error
-        alone = is_only_this_jobs and self._num_jobs == 1
-        job_code = error.exit_code if alone or error.exit_code is ExitCode.BUG else ExitCode.JOB_FAILED
-        self._codes.add(job_code)
+        alone = isinstance(error, OutOfMemory) and self._num_jobs == 1
+        own_code = alone or error.exit_code is ExitCode.BUG
+        self._codes.add(error.exit_code if own_code else ExitCode.JOB_FAILED)
 
     def _abandon(self, error: VeoError) -> None:
         """Another job's fault ends the run before this clip's encoder did: its latents are kept."""

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
 
-from veo_cli.errors import DiskFull, EnvironmentFault
+from veo_cli.errors import NO_SPACE, NO_SPACE_FIX, NO_SPACE_WHAT, DiskFull, EnvironmentFault
 
 MAGIC = b"VEOD1\n"
 _DIGEST_BYTES = 32
-_NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 
 # Replaced by tests to inject faults; the only three calls through which state reaches the disk.
 write_all: Callable[[int, bytes], None]
@@ -35,10 +35,8 @@ class Damaged(Exception):
 
 def as_veo_error(error: OSError, path: Path) -> EnvironmentFault:
     """The project's error for a failed write to `path`."""
-    if error.errno in _NO_SPACE:
-        return DiskFull(
-            "no space left on the disk", where=str(path), fix="free some space and run the same command again"
-        )
+    if error.errno in NO_SPACE:
+        return DiskFull(NO_SPACE_WHAT, where=str(path), fix=NO_SPACE_FIX)
     return EnvironmentFault(f"cannot write: {error.strerror or error}", where=str(path))
 
 
@@ -77,7 +75,8 @@ def replace(path: Path, data: bytes, *, sync: bool = True) -> None:
         if sync:
             sync_folder(path.parent)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # the error that matters is the first one
+            temporary.unlink(missing_ok=True)
         raise as_veo_error(error, path) from error
 
 

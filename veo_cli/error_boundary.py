@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import sys
 import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from veo_cli.errors import DiskFull, OutOfMemory, VeoError
+from veo_cli.errors import as_expected
 from veo_cli.exit_codes import ExitCode
 from veo_cli.terminal import TRACEBACKS, Terminal, keep_standard_streams
 
@@ -50,25 +49,6 @@ def _run(arguments: Sequence[str], terminal: Terminal) -> int:
             terminal.raw("".join(traceback.format_exception(error)))
         terminal.veo_error(expected)
         return expected.exit_code
-
-
-def as_expected(error: Exception) -> VeoError | None:
-    """The project's error for what a machine, rather than veo, did wrong; None for anything else."""
-    if isinstance(error, VeoError):
-        return error
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
-        return OutOfMemory(
-            "out of memory",
-            why=str(error).partition("\n")[0],
-            fix="ask for a smaller clip, or close what else uses the memory",
-        )
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return DiskFull(
-            "no space left on the disk",
-            where=str(error.filename or ""),
-            fix="free some space and run the same command again",
-        )
-    return None
 
 
 def _usage_error(error: TyperException, terminal: Terminal) -> int:

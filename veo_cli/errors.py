@@ -5,11 +5,16 @@ An error says what is wrong, where, why, and the command or edit that helps.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from veo_cli.exit_codes import ExitCode
+
+NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
+NO_SPACE_WHAT = "no space left on the disk"
+NO_SPACE_FIX = "free some space and run the same command again"
 
 
 @dataclass(frozen=True)
@@ -125,6 +130,26 @@ class Bug(JobFailed):
 
     exit_code = ExitCode.BUG
     code = "bug"
+
+
+def as_expected(error: BaseException) -> VeoError | None:
+    """The project's error for what the machine, rather than veo, did wrong; None for anything else."""
+    if isinstance(error, VeoError):
+        return error
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError" or _is_torchs(error):
+        why = str(error).partition("\n")[0]
+        return OutOfMemory(
+            "out of memory", why=why, fix="ask for a smaller clip, or close what else uses the memory"
+        )
+    if isinstance(error, OSError) and error.errno in NO_SPACE:
+        where = str(error.filename or "")
+        return DiskFull(NO_SPACE_WHAT, where=where, fix=NO_SPACE_FIX)
+    return None
+
+
+def _is_torchs(error: BaseException) -> bool:
+    """Whether torch could not allocate on a CPU; on a GPU it raises an OutOfMemoryError of its own."""
+    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
 
 
 class Stopped(VeoError):

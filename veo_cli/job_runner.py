@@ -5,15 +5,14 @@ Which job comes next, and what follows a failure, is decided in batch.py.
 
 from __future__ import annotations
 
-import errno
 import gc
+import os
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from veo_cli import durable_file
-from veo_cli.errors import Bug, EnvironmentFault, OutOfMemory, VeoError
+from veo_cli.errors import Bug, EnvironmentFault, VeoError, as_expected
 from veo_cli.events import JobDone, JobFailed, JobStarted, JobStopped, Listener, ResumedFrom, Warned
 from veo_cli.journal import JobJournal, JobRecord, State
 from veo_cli.models import registry
@@ -148,7 +147,7 @@ class JobRunner:
         job = resolved.job
         record = JobRecord(
             resolved.job_id,
-            str(resolved.output_path),
+            os.path.abspath(resolved.output_path),
             job.prompt,
             resolved.model.name,
             state,
@@ -203,22 +202,14 @@ def _as_veo_errors() -> Iterator[None]:
 
 
 def _named(error: Exception) -> VeoError:
-    first_line = str(error).partition("\n")[0]
-    if _is_out_of_memory(error):
-        return OutOfMemory("out of memory", why=first_line, fix="try a smaller clip")
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return durable_file.as_veo_error(error, Path(error.filename or "."))
+    expected = as_expected(error)
+    if expected is not None:
+        return expected
     trace = "".join(traceback.format_exception(error)).rstrip()
     return Bug(
-        f"this is a bug in veo: {type(error).__name__}: {first_line}",
+        f"this is a bug in veo: {type(error).__name__}: {str(error).partition(chr(10))[0]}",
         fix=f"please report it with these lines and what `veo doctor --json` prints\n{trace}",
     )
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's, on a GPU
-        return True
-    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)  # torch's, on a CPU
 
 
 def _without_frames(error: VeoError) -> VeoError:

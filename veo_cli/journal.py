@@ -110,6 +110,14 @@ class JobJournal:
             return None
 
 
+def progress_of(output_folder: Path, job_id: str) -> Literal["latents", "step"] | None:
+    """The furthest point that a job's folder has a file of, by their names alone; nothing is read."""
+    folder = output_folder / STATE_FOLDER / job_id
+    if (folder / _LATENTS).is_file():
+        return "latents"
+    return "step" if (folder / _STEP).is_file() else None
+
+
 def read_records(output_folder: Path) -> list[JobRecord]:
     """The records of all unfinished jobs under an output folder; damaged ones are passed over."""
     folder = output_folder / STATE_FOLDER
@@ -117,7 +125,7 @@ def read_records(output_folder: Path) -> list[JobRecord]:
     for job_folder in sorted(folder.iterdir()) if folder.is_dir() else []:
         try:
             records.append(JobRecord(**json.loads(durable_file.read_checked(job_folder / _RECORD))))
-        except (OSError, Damaged):
+        except (OSError, Damaged, TypeError):  # TypeError: written by another version
             continue
     return records
 
@@ -132,7 +140,7 @@ def read_queue(output_folder: Path) -> list[QueuedJob]:
     """The jobs that the last run was asked for; empty if there was none, or the list is damaged."""
     try:
         payload = durable_file.read_checked(output_folder / STATE_FOLDER / _QUEUE)
-    except (OSError, Damaged):
+    except (OSError, Damaged, TypeError):  # TypeError: written by another version
         return []
     return [QueuedJob(**entry) for entry in json.loads(payload)]
 

@@ -41,6 +41,7 @@ from veo_cli.stop import StopRequest
 from veo_cli.values import ClipFacts, DenoiseState, Latents, StepReport, TextEmbedding
 
 MIN_CHECKPOINT_S = 2.0
+TEXTS_KEPT = 16  # 8 MiB each for Wan, on the device
 KEPT_LATENTS = "the finished latents: only decoding and encoding are left to do"
 
 
@@ -57,12 +58,15 @@ class StageClock:
         self.listener(StageStarted(self.job_id, name))
         start = time.monotonic()
         yield
-        self.seconds[name] = time.monotonic() - start
-        self.listener(StageDone(self.job_id, name, self.seconds[name]))
+        self.done(name, time.monotonic() - start)
+
+    def done(self, name: Stage, seconds: float) -> None:
+        self.seconds[name] = seconds
+        self.listener(StageDone(self.job_id, name, seconds))
 
 
 class TextCache:
-    """Remembers the text embeddings of one loaded model: each distinct prompt is encoded once a batch."""
+    """Remembers the last text embeddings of one loaded model: a prompt with many seeds is encoded once."""
 
     def __init__(self) -> None:
         self._embeddings: dict[tuple[str, str, bool], TextEmbedding] = {}
@@ -70,6 +74,8 @@ class TextCache:
     def get(self, model: VideoModel, job: Job) -> TextEmbedding:
         key = (job.prompt, job.negative_prompt, denoise.needs_negative(job))
         if key not in self._embeddings:
+            if len(self._embeddings) >= TEXTS_KEPT:
+                self._embeddings.pop(next(iter(self._embeddings)))  # the oldest
             self._embeddings[key] = model.encode_text(job)
         return self._embeddings[key]
 
@@ -85,6 +91,12 @@ class PendingClip:
     checks: quality_gate.FrameChecks
     notes: tuple[str, ...]
     started: float  # time.monotonic()
+    handed_over: float  # likewise, when the last frame was handed to the encoder
+
+    @property
+    def ready(self) -> bool:
+        """Whether the file is whole, so that `finish` will not wait."""
+        return self.writer.finished_at is not None
 
     def finish(self) -> sidecar.Sidecar:
         """Wait for the encoder, check the file, put clip and sidecar in place, forget the journal.
@@ -92,7 +104,8 @@ class PendingClip:
         Raises EncodeFailed, DiskFull or QualityGateFailed; the latents are then still in the journal.
         """
         job, final = self.resolved.job, self.resolved.output_path
-        with self.clock.stage("video_encode"), keeping(KEPT_LATENTS):
+        self.clock.listener(StageStarted(self.resolved.job_id, "video_encode"))
+        with keeping(KEPT_LATENTS):
             try:
                 facts: ClipFacts = self.writer.finish()
                 quality_gate.check_clip(facts, job)
@@ -100,6 +113,10 @@ class PendingClip:
             except BaseException:
                 self.writer.abort()
                 raise
+        whole_at = (
+            self.writer.finished_at or time.monotonic()
+        )  # the caller may have sampled another job since
+        self.clock.done("video_encode", whole_at - self.handed_over)
         record = sidecar.build(
             self.resolved,
             facts=facts,
@@ -107,7 +124,7 @@ class PendingClip:
             frames_sha256=self.writer.frames_sha256,
             encoder=self.writer.encoder,
             stage_seconds=self.clock.seconds,
-            seconds=time.monotonic() - self.started,
+            seconds=whole_at - self.started,
             notes=self.notes,
         )
         with keeping(KEPT_LATENTS):
@@ -171,7 +188,7 @@ def render(
         except BaseException:
             writer.abort()
             raise
-    return PendingClip(resolved, journal, clock, writer, checks, tuple(notes), started)
+    return PendingClip(resolved, journal, clock, writer, checks, tuple(notes), started, time.monotonic())
 
 
 def _sample(

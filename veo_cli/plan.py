@@ -19,11 +19,12 @@ from typing import Any, Literal
 
 from veo_cli.byte_size import in_words
 from veo_cli.job import EncodeSettings, Job
-from veo_cli.journal import STATE_FOLDER
+from veo_cli.journal import progress_of
 from veo_cli.layer import flattened
 from veo_cli.models.model_info import ModelInfo
 from veo_cli.resolve import ResolvedJob
 from veo_cli.schedules import steps_of
+from veo_cli.stages.video_encode import DEFAULT_CRF
 
 JobState = Literal["done", "latents", "part", "new"]
 STATE_WORDS: dict[JobState, str] = {
@@ -159,10 +160,10 @@ def state_of(resolved: ResolvedJob, output_folder: Path) -> JobState:
     """How far a job has come, from its sidecar and its state folder; nothing heavy is read."""
     if resolved.output_path.is_file() and _sidecar_job_id(resolved.output_path) == resolved.job_id:
         return "done"
-    folder = output_folder / STATE_FOLDER / resolved.job_id
-    if (folder / "latents.safetensors").is_file():
+    progress = progress_of(output_folder, resolved.job_id)
+    if progress == "latents":
         return "latents"
-    return "part" if (folder / "step.safetensors").is_file() else "new"
+    return "part" if progress == "step" else "new"
 
 
 def _sidecar_job_id(clip: Path) -> str | None:
@@ -211,7 +212,7 @@ def _bits_per_pixel(encode: EncodeSettings) -> float:
     chroma = 1.6 if encode.chroma == "444" else 1.0
     if encode.lossless:
         return _LOSSLESS_BITS_PER_PIXEL * chroma
-    crf = 18.0 if encode.crf is None else encode.crf
+    crf = DEFAULT_CRF if encode.crf is None else encode.crf
     return _CRF_18_BITS_PER_PIXEL * chroma * 2 ** ((18 - crf) / 6)
 
 
@@ -224,38 +225,17 @@ def _bits_per_second(bitrate: str) -> float:
 
 def memory_bytes(job: Job, model: ModelInfo, device: str) -> int:
     """Estimated peak memory of one job: libraries, weights, and the larger of sampling and decoding."""
-    return _memory(
-        model.path,
-        model.num_parameters,
-        max(model.extra.get("component_parameters", {}).values(), default=model.num_parameters),
-        (job.sampler.width, job.sampler.height, job.sampler.num_frames),
-        (job.width, job.height),
-        (model.spatial_compression, model.temporal_compression),
-        job.memory.offload,
-        device,
-    )
-
-
-@lru_cache(maxsize=1024)
-def _memory(
-    path: Path,
-    num_parameters: int,
-    largest_component: int,
-    sampler: tuple[int, int, int],
-    delivered: tuple[int, int],
-    compression: tuple[int, int],
-    offload: str,
-    device: str,
-) -> int:
     value_bytes = 4 if device == "cpu" else 2
-    resident = num_parameters if offload in ("auto", "none") else largest_component
-    width, height, num_frames = sampler
-    spatial, temporal = compression
-    hidden, vae_width = _widths(path)
-    tokens = math.ceil(num_frames / temporal) * (width // spatial) * (height // spatial) // 4
+    resident = model.num_parameters
+    if job.memory.offload not in ("auto", "none"):
+        resident = max(model.extra.get("component_parameters", {}).values(), default=resident)
+    width, height = job.sampler.width, job.sampler.height
+    spatial, temporal = model.spatial_compression, model.temporal_compression
+    hidden, vae_width = _widths(model.path)
+    tokens = math.ceil(job.sampler.num_frames / temporal) * (width // spatial) * (height // spatial) // 4
     sampling = tokens * hidden * _LIVE_TOKEN_STATES * value_bytes
     decoding = vae_width * width * height * temporal * 4 * _LIVE_VAE_MAPS
-    fitting = delivered[0] * delivered[1] * 3 * 4 * _LIVE_FRAME_COPIES
+    fitting = job.width * job.height * 3 * 4 * _LIVE_FRAME_COPIES
     return _LIBRARIES_BYTES + resident * value_bytes + max(sampling, decoding + fitting)
 
 

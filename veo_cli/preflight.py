@@ -14,7 +14,7 @@ from veo_cli.journal import STATE_FOLDER
 from veo_cli.plan import plan
 from veo_cli.resolve import ResolvedJob
 from veo_cli.stages import sidecar
-from veo_cli.stages.video_encode import pixel_format
+from veo_cli.stages.video_encode import pixel_format, png_folder
 
 
 class PreflightFailed(EnvironmentFault):
@@ -58,19 +58,22 @@ def _taken(resolved: ResolvedJob, output_folder: Path) -> Fault | None:
     """A file under the clip's name that this job did not leave there."""
     path = resolved.output_path
     beside = sidecar.path_of(path)
-    if not path.exists() and beside.exists() and not _is_sidecar(beside):
-        return Fault(
-            f"the clip's sidecar would overwrite {beside.name}", str(path), fix="give the clip another name"
-        )
-    if not path.exists() or (output_folder / STATE_FOLDER / resolved.job_id).is_dir():
+    if (output_folder / STATE_FOLDER / resolved.job_id).is_dir():
         return None  # a run killed between clip and sidecar leaves its clip and its state folder
+    is_ours = _is_sidecar(beside)
+    pictures = png_folder(path)
+    fix = "write over it with --force, or give the clip another name"
+    if resolved.job.encode.frames == "png16" and pictures.exists() and not is_ours:
+        return Fault(f"the clip's pictures would replace {pictures.name}", str(path), fix=fix)
+    if beside.exists() and not is_ours:
+        return Fault(f"the clip's sidecar would replace {beside.name}", str(path), fix=fix)
+    if not path.exists():
+        return None
     try:
         why = f"made by another job, seed {sidecar.read(path).job.seed}"
     except VeoError:
         why = "veo did not make it"
-    return Fault(
-        "there is a file of that name already", str(path), why, "write over it with --force, or name another"
-    )
+    return Fault("there is a file of that name already", str(path), why, fix)
 
 
 def _is_sidecar(path: Path) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import queue
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -26,8 +28,9 @@ class StopRequest:
         handler may interrupt the very write that it would make."""
         self.deadline = deadline
         self._tell = on_signal
-        self._signalled = threading.Event()
-        self._wake_teller = threading.Event()  # a signal, or the end of listening
+        # Queues and not events: their `put` may be called by a handler that interrupts another `put`.
+        self._signalled: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._wake_teller: queue.SimpleQueue[None] = queue.SimpleQueue()  # a signal, or the end of listening
         self._reason: type[Stopped] | None = None
 
     @property
@@ -49,12 +52,15 @@ class StopRequest:
         """Wait, but not past the deadline, and no longer once a signal asks for a stop."""
         if self.deadline is not None:
             seconds = min(seconds, max(0.0, (self.deadline - datetime.now()).total_seconds()))
-        self._signalled.wait(seconds)
+        if self._reason is None:
+            with contextlib.suppress(queue.Empty):
+                self._signalled.get(timeout=seconds)
 
     def _tell_of_signal(self) -> None:
-        self._wake_teller.wait()
-        if self._tell is not None and self._reason is not None:
-            self._tell(self._reason.code)
+        self._wake_teller.get()
+        tell = self._tell
+        if tell is not None and self._reason is not None:
+            tell(self._reason.code)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if number == signal.SIGTERM:
@@ -63,8 +69,8 @@ class StopRequest:
             raise KeyboardInterrupt
         else:
             self._reason = Interrupted
-        self._signalled.set()
-        self._wake_teller.set()
+        self._signalled.put(None)
+        self._wake_teller.put(None)
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -83,6 +89,6 @@ class StopRequest:
             yield
         finally:
             self._tell = None  # too late to say it
-            self._wake_teller.set()
+            self._wake_teller.put(None)
             for number, handler in old.items():
                 signal.signal(number, handler)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from veo_cli import cli, error_boundary
-from veo_cli.errors import DiskFull, EncodeFailed, FolderLocked, OutOfMemory
+from veo_cli.errors import DiskFull, EncodeFailed, FolderLocked, OutOfMemory, as_expected
 from veo_cli.exit_codes import ExitCode
 
 
@@ -89,6 +89,7 @@ def test_anything_else_is_a_bug_with_its_traceback(
 
 
 def test_as_expected_keeps_the_classes() -> None:
-    assert isinstance(error_boundary.as_expected(MemoryError()), OutOfMemory)
-    assert isinstance(error_boundary.as_expected(OSError(errno.ENOSPC, "x")), DiskFull)
-    assert error_boundary.as_expected(RuntimeError()) is None
+    assert isinstance(as_expected(MemoryError()), OutOfMemory)
+    assert isinstance(as_expected(OSError(errno.ENOSPC, "x")), DiskFull)
+    assert isinstance(as_expected(RuntimeError("DefaultCPUAllocator: can't allocate memory")), OutOfMemory)
+    assert as_expected(RuntimeError()) is None

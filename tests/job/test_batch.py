@@ -229,6 +229,17 @@ def test_each_model_is_loaded_once_and_sampling_goes_on_while_the_encoder_works(
     assert [event["stage"] for event in four.events("stage_started")].count("load") == 2 + 4
 
 
+def test_a_clip_is_in_place_and_its_time_told_before_the_next_job_ends(tmp_path: Path, model: Path) -> None:
+    two = Batch(tmp_path, model, ("a red ball", "a blue ball"))
+    assert two.run(before=partial(faults.slow_steps, 1.0))[0] == 0
+    names = [(event["event"], event.get("job_id")) for event in two.events()]
+    first, second = (event["job_id"] for event in two.events("job_started"))
+    steps_of_second = [i for i, name in enumerate(names) if name == ("step_done", second)]
+    assert names.index(("job_done", first)) < steps_of_second[-1]
+    for done in two.events("job_done"):
+        assert done["seconds"] < 1.3 * sum(done["stage_seconds"].values()) + 1
+
+
 def test_two_processes_on_one_folder(batch: Batch) -> None:
     first = batch.start(before=partial(faults.slow_steps, 1.0))
     first.wait_for(lambda: bool(batch.events("step_done")))

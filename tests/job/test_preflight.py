@@ -43,6 +43,18 @@ def test_a_file_that_is_there_already_is_not_overwritten_unless_forced(
     check([job], tmp_path / "out")
 
 
+def test_neither_pictures_nor_sidecar_replace_what_is_not_ours(tmp_path: Path, resolve: Resolve) -> None:
+    (job,) = resolve("prompt: a boat\nseed: 1\noutput: boat.mp4\nencode: {frames: png16}\n")
+    folder = job.output_path.parent / "boat_frames"
+    folder.mkdir(parents=True)
+    with pytest.raises(SpecificationError, match="boat_frames"):
+        check([job], tmp_path / "out")
+    folder.rmdir()
+    (tmp_path / "out" / "boat.json").write_text('{"a file": "of mine"}')
+    with pytest.raises(SpecificationError, match=r"boat\.json"):
+        check([job], tmp_path / "out")
+
+
 def test_all_faults_come_in_one_report(
     tmp_path: Path, resolve: Resolve, monkeypatch: pytest.MonkeyPatch
 ) -> None:

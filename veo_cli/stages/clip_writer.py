@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import time
 from pathlib import Path
 
 from veo_cli.job import Job
@@ -34,13 +35,20 @@ class ClipWriter:
             fps=job.fps,
             num_frames=job.num_frames,
         )
-        self._pngs = PngWriter(final, job.width, job.height) if job.encode.frames == "png16" else None
+        self._pngs: PngWriter | None = None
+        if job.encode.frames == "png16":
+            try:
+                self._pngs = PngWriter(final, job.width, job.height)
+            except BaseException:
+                self._encoder.abort()
+                raise
         frame_bytes = job.width * job.height * 2 * (3 if job.encode.chroma == "444" else 1.5)
         budget = max(HOST_BUDGET_BYTES, int(HOST_BUDGET_FRAMES * frame_bytes))
         self._store = FrameStore(budget, spool_dir, budget_device_bytes=DEVICE_BUDGET_BYTES)
         self._digest = hashlib.sha256()
         self._error: BaseException | None = None
         self._facts: ClipFacts | None = None
+        self.finished_at: float | None = None  # time.monotonic() when the file was whole
         self._thread = threading.Thread(target=self._run, name="clip-writer", daemon=True)
         self._thread.start()
 
@@ -99,6 +107,7 @@ class ClipWriter:
                     self._digest.update(as_bytes(plane))
                 self._encoder.write(frame)
             self._facts = self._encoder.finish()
+            self.finished_at = time.monotonic()
         except StoreAborted:
             return
         except Exception as error:  # handed to the caller's thread, which raises it
