@@ -6,6 +6,7 @@ from diffusers import AutoencoderKLWan, UniPCMultistepScheduler, WanTransformer3
 
 import veo_cli.batch
 import veo_cli.cli
+import veo_cli.job_runner
 import veo_cli.models.wan  # noqa: F401
 
 torch.set_num_threads(1)

@@ -2,7 +2,8 @@
 
     lock -> preflight -> for each job not done: sample and decode while the last job's encoder ends -> RunDone
 
-How one attempt at a job goes is in job_runner.py; the stages of a job are in pipeline.py.
+How one attempt at a job goes is in job_runner.py; the stages of a job are in pipeline.py. Both bring torch along, and are
+imported once there is something to render.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from veo_cli import preflight
 from veo_cli.device import resolve_device
@@ -23,14 +25,15 @@ from veo_cli.events import Event, JobSkipped, Listener, RunDone, RunRefused, Run
 from veo_cli.exit_codes import ExitCode
 from veo_cli.folder_lock import folder_lock
 from veo_cli.folder_status import parts_of, remove
-from veo_cli.job_runner import JobRunner
 from veo_cli.journal import STATE_FOLDER, QueuedJob, write_queue
 from veo_cli.pace import Pace
-from veo_cli.pipeline import KEPT_LATENTS, PendingClip
 from veo_cli.plan import state_of
 from veo_cli.resolve import ResolvedJob
 from veo_cli.stop import StopRequest
 from veo_cli.versions import versions
+
+if TYPE_CHECKING:
+    from veo_cli.pipeline import PendingClip
 
 RETRY_WAIT_S = 2.0  # doubled at each further try
 RETRY_WAIT_MAX_S = 60.0
@@ -59,8 +62,8 @@ def run_batch(resolved_jobs: Sequence[ResolvedJob], options: BatchOptions, liste
     """
     try:
         with folder_lock(options.output_folder, wait=options.wait_for_lock):
-            device = resolve_device(options.device)
             todo = _in_order(_not_done(resolved_jobs, options), options)
+            device = resolve_device(options.device) if todo else ""
             preflight.check(todo[: options.max_jobs], options.output_folder, device, force=options.force)
             write_queue(options.output_folder, [_queued(resolved) for resolved in resolved_jobs])
             return _Batch(options, device, listener).run(resolved_jobs, todo)
@@ -97,13 +100,6 @@ class _Batch:
         self._device = device
         self._listen = listener
         self._stop = StopRequest(options.deadline, lambda reason: listener(StopAsked(reason)))
-        self._runner = JobRunner(
-            options.output_folder,
-            device,
-            budget_bytes=options.budget_bytes,
-            listener=self._hear,
-            stop=self._stop,
-        )
         self._failed_early: tuple[ResolvedJob, VeoError] | None = None
         self._pace = Pace()
         self._codes: set[ExitCode] = set()
@@ -118,6 +114,24 @@ class _Batch:
             RunStarted(self._num_jobs, folder, self._device, versions(), os.getpid(), socket.gethostname())
         )
         self._skip(resolved_jobs, todo)
+        if todo:
+            self._render(todo)
+        code = _worst(self._codes)
+        waiting = self._num_jobs - self._done - self._skipped - self._failed
+        seconds = time.monotonic() - started
+        self._listen(RunDone(code, self._done, self._skipped, self._failed, waiting, seconds))
+        return code
+
+    def _render(self, todo: Sequence[ResolvedJob]) -> None:
+        from veo_cli.job_runner import JobRunner
+
+        self._runner = JobRunner(
+            self._options.output_folder,
+            self._device,
+            budget_bytes=self._options.budget_bytes,
+            listener=self._hear,
+            stop=self._stop,
+        )
         with self._stop.listening():
             try:
                 for position, resolved in enumerate(todo):
@@ -131,11 +145,6 @@ class _Batch:
             finally:
                 if self._pending is not None:
                     self._pending.abort()
-        code = _worst(self._codes)
-        waiting = self._num_jobs - self._done - self._skipped - self._failed
-        seconds = time.monotonic() - started
-        self._listen(RunDone(code, self._done, self._skipped, self._failed, waiting, seconds))
-        return code
 
     def _skip(self, resolved_jobs: Sequence[ResolvedJob], todo: Sequence[ResolvedJob]) -> None:
         """Tell of the jobs that are done; a run killed between sidecar and clean-up has left the state of one."""
@@ -262,7 +271,7 @@ class _Batch:
         pending, self._pending = self._pending, None
         if pending is not None:
             pending.abort()
-            self._runner.stopped(pending.resolved, error, 1, KEPT_LATENTS)
+            self._runner.stopped(pending.resolved, error, 1, pending.kept)
 
 
 def _worst(codes: set[ExitCode]) -> ExitCode:

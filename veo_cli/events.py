@@ -35,7 +35,7 @@ class Event:
 class RunStarted(Event):
     num_jobs: int
     output_folder: str
-    device: str
+    device: str  # "" when every job is done already
     versions: Mapping[str, str]
     pid: int
     host: str

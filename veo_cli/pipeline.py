@@ -94,6 +94,11 @@ class PendingClip:
     handed_over: float  # likewise, when the last frame was handed to the encoder
 
     @property
+    def kept(self) -> str:
+        """What is safe on disk while the encoder is at work."""
+        return KEPT_LATENTS
+
+    @property
     def ready(self) -> bool:
         """Whether the file is whole, so that `finish` will not wait."""
         return self.writer.finished_at is not None

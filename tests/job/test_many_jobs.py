@@ -6,6 +6,8 @@ Times are of this process's own CPU, since the machine may be shared.
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -75,6 +77,16 @@ def test_are_planned_and_skipped_quickly(
     assert sorted(skipped) == sorted(json.loads(line)["output"] for line in planned)
     assert seconds < 5
     assert {path: path.stat().st_mtime_ns for path in out.iterdir() if path.is_file()} == made
+    # A process of its own is as quick: nothing heavy is imported to find that there is nothing to do.
+    code_of_process = (
+        "import sys; from veo_cli import error_boundary; "
+        "code = error_boundary.main(sys.argv[1:]); sys.exit(code or 'torch' in sys.modules)"
+    )
+    arguments = ["render", str(prompts), "-o", str(out), "-q"]
+    process = subprocess.run(
+        [sys.executable, "-c", code_of_process, *arguments], capture_output=True, check=True
+    )
+    assert len(process.stdout.splitlines()) == NUM_JOBS
     told = [json.loads(line)["event"] for line in events.read_text().splitlines()]
     assert told == ["run_started", *["job_skipped"] * NUM_JOBS, "run_done"]
 
