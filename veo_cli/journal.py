@@ -140,9 +140,9 @@ def read_queue(output_folder: Path) -> list[QueuedJob]:
     """The jobs that the last run was asked for; empty if there was none, or the list is damaged."""
     try:
         payload = durable_file.read_checked(output_folder / STATE_FOLDER / _QUEUE)
+        return [QueuedJob(**entry) for entry in json.loads(payload)]
     except (OSError, Damaged, TypeError):  # TypeError: written by another version
         return []
-    return [QueuedJob(**entry) for entry in json.loads(payload)]
 
 
 def _pack(tensors: dict[str, Any], header: dict[str, Any]) -> bytes:

@@ -13,7 +13,7 @@ import pytest
 from tests.forked_veo import run
 from tests.job import faults
 from tests.job.batch_folder import Batch
-from veo_cli import error_boundary
+from veo_cli import durable_file, error_boundary
 from veo_cli.folder_lock import folder_lock
 from veo_cli.folder_status import leftovers, read_status, remove
 from veo_cli.journal import JobJournal, JobRecord, QueuedJob, write_queue
@@ -67,11 +67,13 @@ def test_running_is_believed_only_of_a_locked_folder(tmp_path: Path) -> None:
     assert waiting.state == "waiting"
 
 
-def test_a_damaged_queue_costs_only_the_waiting_jobs(tmp_path: Path) -> None:
+def test_a_damaged_or_foreign_queue_costs_only_the_waiting_jobs(tmp_path: Path) -> None:
     begun(tmp_path, "ab" * 32, "failed")
     write_queue(tmp_path, [QueuedJob("cd" * 32, str(tmp_path / "next.mp4"))])
     queue = tmp_path / ".veo" / "queue"
     queue.write_bytes(queue.read_bytes()[:-3])
+    assert states(tmp_path) == ["failed"]
+    durable_file.replace_checked(queue, b'[{"job_id": "cd", "output": "next.mp4", "priority": 3}]')
     assert states(tmp_path) == ["failed"]
 
 
