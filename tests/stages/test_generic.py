@@ -9,10 +9,12 @@ import sys
 
 import pytest
 import torch
+from diffusers.models.autoencoders.vae import AutoencoderMixin
 
 from tests import tiny_models
 from tests.tiny_models import make_job
 from veo_cli.errors import ModelMissing, SpecificationError
+from veo_cli.job import MemorySettings
 from veo_cli.models import registry
 
 
@@ -48,7 +50,6 @@ def test_clip_of_the_asked_length(models, name, num_frames):
     assert [(report.step, report.num_steps, report.state) for report in steps] == [(0, 2, None), (1, 2, None)]
     if num_frames == 11:  # neither makes clips of 11 frames
         assert re.search(r"made 1[2-9] frames; the first 11 are kept", model.warnings[-1])
-    assert not model.can_resume
 
 
 @pytest.mark.parametrize("name", ["ltx", "cogvideox"])
@@ -84,6 +85,32 @@ def test_flow_shift_reaches_a_flow_pipeline(models):
     plain = render(models["ltx"], job)
     assert not torch.equal(render(models["ltx"], shifted), plain)
     assert torch.equal(render(models["ltx"], job), plain)  # the next job is not touched by it
+
+
+@pytest.mark.parametrize("name", ["ltx", "cogvideox"])
+def test_tiling_ends_with_its_job(models, name):
+    size = {"width": 256, "height": 256} if name == "ltx" else {"width": 96, "height": 96}
+    plain = make_job(num_frames=5, num_inference_steps=1, **size)
+    tiled = plain.model_copy(update={"memory": MemorySettings(tiled_decode=True)})
+    model = models[name]
+    vae = model._pipe.vae
+    untouched = render(model, plain)
+    with pytest.MonkeyPatch.context() as patch:
+        for side in ("height", "width"):  # tiles so small that a small clip has several
+            patch.setattr(vae, f"tile_sample_min_{side}", 64)
+            patch.setattr(vae, f"tile_sample_stride_{side}", 32, raising=False)
+            patch.setattr(vae, f"tile_latent_min_{side}", 8, raising=False)
+        assert not torch.equal(render(model, tiled), untouched)
+        assert torch.equal(render(model, plain), untouched)
+
+
+def test_a_vae_without_tiling_says_so(models, monkeypatch):
+    job = make_job(width=64, height=64, memory=MemorySettings(tiled_decode=True))
+    monkeypatch.delattr(models["ltx"]._pipe.vae, "use_tiling")
+    monkeypatch.setattr(type(models["ltx"]._pipe.vae), "enable_tiling", AutoencoderMixin.enable_tiling)
+    with pytest.raises(SpecificationError, match="cannot decode in tiles") as caught:
+        render(models["ltx"], job)
+    assert caught.value.fault.where == "memory.tiled_decode"
 
 
 def test_stopping_from_a_step(models):

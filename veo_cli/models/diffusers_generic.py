@@ -29,8 +29,6 @@ _FRAMES_PER_CHUNK = 4
 class GenericModel:
     """A `VideoModel` around a diffusers pipeline."""
 
-    can_resume = False
-
     def __init__(
         self,
         info: ModelInfo,
@@ -101,15 +99,14 @@ class GenericModel:
     ) -> Latents:
         """Run the pipeline. The "latents" are its frames: (num_frames, 3, height, width), float32, in [0, 1].
 
-        Raises SpecificationError for settings that only our own loop can follow, JobFailed when the
-        pipeline makes fewer frames than asked.
+        Raises SpecificationError for settings that only our own loop can follow and for tiles that the VAE
+        cannot decode in, JobFailed when the pipeline makes fewer frames than asked.
         """
         faults = unsupported_settings(job)
         if faults:
             raise SpecificationError(faults)
         self._set_flow_shift(job)
-        if job.memory.tiled_decode and hasattr(self._pipe.vae, "enable_tiling"):
-            self._pipe.vae.enable_tiling()
+        self._set_tiling(job.memory.tiled_decode)
         with torch.no_grad():
             frames = _as_frames(self._pipe(**self._call_arguments(job, on_step)).frames)
         asked = job.sampler.num_frames
@@ -166,6 +163,25 @@ class GenericModel:
             return {}
 
         return after_step
+
+    def _set_tiling(self, tiled: bool) -> None:
+        """For this job and no later one: the pipeline is kept from one job to the next."""
+        vae = self._pipe.vae
+        if not tiled:
+            if hasattr(vae, "disable_tiling"):
+                vae.disable_tiling()
+            return
+        try:
+            vae.enable_tiling()
+        except (AttributeError, NotImplementedError) as error:
+            raise SpecificationError(
+                Fault(
+                    f"{self.info.title} cannot decode in tiles",
+                    where="memory.tiled_decode",
+                    why=f"diffusers has no tiling for its {type(vae).__name__}",
+                    fix="leave tiled_decode out",
+                )
+            ) from error
 
     def _set_flow_shift(self, job: Job) -> None:
         config = self._scheduler_config

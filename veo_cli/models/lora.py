@@ -56,12 +56,6 @@ def several_adapters_are_meant() -> Iterator[None]:
         yield
 
 
-def remove_all(transformer: Any) -> None:
-    """Take every LoRA off again; the weights below were never touched."""
-    if getattr(transformer, "peft_config", None):
-        transformer.unload_lora()
-
-
 def file_of(lora: Lora) -> Path:
     """The LoRA's file. Raises SpecificationError when there is none, or it is not safetensors."""
     path = Path(lora.path).expanduser()
@@ -80,13 +74,7 @@ def _read(lora: Lora) -> dict[str, Any]:
     from diffusers.loaders import WanLoraLoaderMixin
     from safetensors import SafetensorError
 
-    path = Path(lora.path).expanduser()
-    if not path.is_file():
-        raise misfit(lora, "there is no such LoRA file")
-    if path.suffix != ".safetensors":
-        raise misfit(
-            lora, "a LoRA must be a .safetensors file", "other formats can run code when they are read"
-        )
+    path = file_of(lora)
     try:
         weights = WanLoraLoaderMixin.lora_state_dict(
             str(path.parent), weight_name=path.name, local_files_only=True, use_safetensors=True

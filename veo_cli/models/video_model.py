@@ -13,10 +13,12 @@ OnStep = Callable[[StepReport], None]
 
 
 class VideoModel(Protocol):
-    """A model on its device. The same job gives the same bits whatever was rendered before it."""
+    """A model on its device, with the LoRAs that it was loaded with, whatever `job.loras` says.
+
+    The same job gives the same bits whatever was rendered before it.
+    """
 
     info: ModelInfo
-    can_resume: bool  # whether `denoise` accepts a `start` state
     warnings: list[str]  # what users should be told; the pipeline says them and empties the list
 
     def encode_text(self, job: Job) -> TextEmbedding:
@@ -31,7 +33,10 @@ class VideoModel(Protocol):
         start: DenoiseState | None = None,
         on_step: OnStep | None = None,
     ) -> Latents:
-        """Run the sampler, from noise drawn on the CPU from job.seed or from `start`. `on_step` may raise."""
+        """Run the sampler, from noise drawn on the CPU from job.seed or from `start`. `on_step` may raise.
+
+        `start` is the state of an earlier report; a model whose reports have none is never given one.
+        """
         ...
 
     def decode(self, job: Job, latents: Latents) -> Iterator[FrameChunk]:

@@ -35,8 +35,6 @@ _LARGE_TEXT_ENCODER_BYTES = 2 << 30  # above this, host memory is worth more tha
 class WanModel:
     """A `VideoModel`: one Wan folder on one device."""
 
-    can_resume = True
-
     def __init__(
         self,
         info: ModelInfo,
@@ -46,20 +44,20 @@ class WanModel:
         offload: Offload = "auto",
         budget_bytes: int | None = None,
     ) -> None:
-        """budget_bytes: device memory that may be used; None: what is free now. Loads nothing yet, but checks
-        `loras` against the model (SpecificationError when nothing in a file fits)."""
+        """budget_bytes: device memory that may be used; None: what is free now. Loads nothing yet, unless
+        there are `loras`: then the transformers, to put them on (SpecificationError when nothing in a file
+        fits)."""
         self.info = info
         self.device = torch.device(device)
         self.warnings: list[str] = []
         self._loaded: dict[Component, Any] = {}
-        self._applied_loras: tuple[Lora, ...] = ()
         small = info.weight_bytes < _SMALL_MODEL_BYTES
         self._dtype = torch.float32 if self.device.type == "cpu" or small else torch.bfloat16
         self.offload = choose_offload(
             offload, self._component_bytes(), device=device, budget_bytes=budget_bytes
         )
         if loras:
-            self._use_loras(tuple(loras))
+            self.warnings += lora.apply_all([self._load(name) for name in self._transformers()], loras)
 
     def encode_text(self, job: Job) -> TextEmbedding:
         text = text_encode(self._on_device("text_encoder"), job)
@@ -74,7 +72,6 @@ class WanModel:
         start: DenoiseState | None = None,
         on_step: OnStep | None = None,
     ) -> Latents:
-        self._use_loras(job.loras)
         folder_config = json.loads(
             (self.info.path / "scheduler" / "scheduler_config.json").read_text("utf-8")
         )
@@ -91,8 +88,8 @@ class WanModel:
             None if text.negative_embeds is None else text.negative_embeds.to(self.device, self._dtype),
         )
         latents = denoise(job, text, scheduler, expert_at, noise, start=start, on_step=on_step)
-        self._done_with("transformer")
-        self._done_with("transformer_2")
+        for name in self._transformers():
+            self._done_with(name)
         return latents
 
     def decode(self, job: Job, latents: Latents) -> Iterator[FrameChunk]:
@@ -125,18 +122,8 @@ class WanModel:
 
         return predict
 
-    def _use_loras(self, loras: tuple[Lora, ...]) -> None:
-        """Exactly these LoRA files on every transformer of the model, none left of an earlier job."""
-        if loras == self._applied_loras:
-            return
-        transformers = [self._load("transformer")]
-        if self.info.two_experts:
-            transformers.append(self._load("transformer_2"))
-        self._applied_loras = ()
-        for transformer in transformers:
-            lora.remove_all(transformer)
-        self.warnings += lora.apply_all(transformers, loras)
-        self._applied_loras = loras
+    def _transformers(self) -> list[Component]:
+        return ["transformer", "transformer_2"] if self.info.two_experts else ["transformer"]
 
     def _on_device(self, name: Component) -> Any:
         component = self._load(name)
