@@ -71,11 +71,10 @@ def describe(terminal: Terminal, name: str, *, download: bool) -> ModelInfo:
         if not download:
             raise
 
-    def announce(hub_id: str, license_name: str, num_bytes: int) -> bool:
+    def announce(hub_id: str, license_name: str, num_bytes: int) -> None:
         terminal.note(f"downloading {hub_id}: {in_words(num_bytes)}, licence {license_name}")
-        return True
 
-    registry.download(name, confirm=announce)
+    registry.download(name, announce=announce)
     return registry.describe(name)
 
 

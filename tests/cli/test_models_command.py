@@ -14,7 +14,7 @@ from veo_cli.models import registry
 
 @pytest.fixture(autouse=True)
 def empty_hub_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
 
 
 def test_names_that_can_be_downloaded_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -53,8 +53,8 @@ def test_download_says_licence_and_size_and_only_happens_when_asked(
 ) -> None:
     asked: list[str] = []
 
-    def download(name: str, *, confirm: Any) -> Path:
-        assert confirm("Wan-AI/Wan2.1-T2V-1.3B-Diffusers", "apache-2.0", 29 * 2**30)
+    def download(name: str, *, announce: Any) -> Path:
+        announce("Wan-AI/Wan2.1-T2V-1.3B-Diffusers", "apache-2.0", 29 * 2**30)
         asked.append(name)
         monkeypatch.setattr(registry, "find_folder", lambda name: tiny_model)
         return tiny_model

@@ -33,7 +33,7 @@ def copy(wan21, tmp_path):
 
 @pytest.fixture(autouse=True)
 def empty_hub_cache(monkeypatch, tmp_path):
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     return tmp_path / "hub"
 
 
@@ -304,8 +304,8 @@ def test_memory_layout_by_budget():
     assert choose_offload("group", sizes, device="cpu") == "none"
 
 
-def test_download_asks_first(monkeypatch):
-    """The hub stood in for: licence and size are shown before a byte of the weights moves; no means no."""
+def test_download_is_announced_first(monkeypatch):
+    """The hub stood in for: licence and size are told before a byte of the weights moves."""
     import huggingface_hub
 
     class File:
@@ -320,30 +320,27 @@ def test_download_asks_first(monkeypatch):
         )
         card_data = huggingface_hub.ModelCardData(license="apache-2.0")
 
-    fetched, asked = [], []
+    told = []
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda self, hub_id, files_metadata: Listing())
     monkeypatch.setattr(
         huggingface_hub,
         "snapshot_download",
-        lambda hub_id, allow_patterns: fetched.append(hub_id) or "/cache/x",
+        lambda hub_id, allow_patterns: told.append(hub_id) or "/cache/x",
     )
 
-    def answer(yes):
-        return lambda *question: asked.append(question) or yes
+    def announce(*facts):
+        told.append(facts)
 
-    with pytest.raises(ModelMissing, match="refused"):
-        registry.download("wan2.2-ti2v-5b", confirm=answer(False))
-    assert fetched == []
-    assert asked == [("Wan-AI/Wan2.2-TI2V-5B-Diffusers", "apache-2.0", 10_500)]
-    assert registry.download("wan2.2-ti2v-5b", confirm=answer(True)) == Path("/cache/x")
-    assert fetched == ["Wan-AI/Wan2.2-TI2V-5B-Diffusers"]
+    assert registry.download("wan2.2-ti2v-5b", announce=announce) == Path("/cache/x")
+    hub_id = "Wan-AI/Wan2.2-TI2V-5B-Diffusers"
+    assert told == [(hub_id, "apache-2.0", 10_500), hub_id]
 
     def broken(hub_id, allow_patterns):
         raise ConnectionError("connection reset")
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", broken)
     with pytest.raises(EnvironmentFault, match="goes on where it stopped"):
-        registry.download("wan2.2-ti2v-5b", confirm=answer(True))
+        registry.download("wan2.2-ti2v-5b", announce=announce)
 
 
 def test_minilm_is_found_by_its_checksum(monkeypatch, empty_hub_cache):

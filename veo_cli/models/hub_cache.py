@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 
 def cache_folder() -> Path:
-    """Where huggingface_hub keeps its downloads, by the environment variables that it reads itself."""
-    if explicit := os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE"):
-        return Path(explicit).expanduser()
-    home = os.environ.get("HF_HOME") or os.path.join(
-        os.environ.get("XDG_CACHE_HOME") or "~/.cache", "huggingface"
-    )
-    return Path(home).expanduser() / "hub"
+    """Where huggingface_hub keeps its downloads, by the environment variables that it reads."""
+    from huggingface_hub import constants
+
+    return Path(constants.HF_HUB_CACHE)
 
 
 def find(hub_id: str) -> Path | None:

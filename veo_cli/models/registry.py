@@ -174,8 +174,9 @@ def load(
 ) -> VideoModel:
     """Bring a described model to `device` ("cpu", "cuda", "cuda:1"). Imports torch.
 
-    budget_bytes: device memory that may be used (`--max-vram`); None: what is free. Raises
-    SpecificationError for a LoRA that does not fit, ModelMissing for a text encoder that is not there.
+    loras: put on for good; for others, load the model again. budget_bytes: device memory that may be used
+    (`--max-vram`); None: what is free. Raises SpecificationError for a LoRA that does not fit, ModelMissing
+    for a text encoder that is not there.
     """
     _quieten_libraries()
     if device == "cpu":
@@ -189,11 +190,11 @@ def load(
     return GenericModel(info, device=device, loras=loras, offload=offload, budget_bytes=budget_bytes)
 
 
-def download(name: str, *, confirm: Callable[[str, str, int], bool]) -> Path:
+def download(name: str, *, announce: Callable[[str, str, int], None]) -> Path:
     """Bring a hub model into the local cache; an earlier broken download goes on where it stopped.
 
-    confirm: given the hub id, the licence as its card states it, and the size in bytes, says whether to go
-    on. Raises ModelMissing when refused or not on the hub, EnvironmentFault when the hub cannot be reached.
+    announce: told the hub id, the licence as its card states it, and the size in bytes, before the first of
+    them is fetched. Raises ModelMissing when not on the hub, EnvironmentFault when the hub cannot be reached.
     """
     from huggingface_hub import HfApi, snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError
@@ -206,8 +207,7 @@ def download(name: str, *, confirm: Callable[[str, str, int], bool]) -> Path:
         names = [Path(entry.rfilename) for entry in listing.siblings or []]
         sizes = [entry.size or 0 for entry in listing.siblings or []]
         size = sum(n for path, n in zip(names, sizes, strict=True) if any(path.match(w) for w in wanted))
-        if not confirm(hub_id, license_name, size):
-            raise ModelMissing(f"the model {hub_id} is not on this machine", why="the download was refused")
+        announce(hub_id, license_name, size)
         return Path(snapshot_download(hub_id, allow_patterns=wanted))
     except RepositoryNotFoundError as error:
         raise ModelMissing(
@@ -381,7 +381,7 @@ def _describe_generic(path: Path, common: dict[str, Any], extra: dict[str, Any],
         title=f"{pipeline_class.removesuffix('Pipeline')} ({path.name})",
         defaults=defaults,
         sizes=(),
-        size_multiple=spatial * math.lcm(patch, 1),
+        size_multiple=spatial * patch,
         frame_step=1,  # the adapter asks for the next length that the pipeline makes and trims the rest
         max_num_frames=4097,
         latent_channels=int(vae.get("latent_channels", vae.get("z_dim", 16))),
