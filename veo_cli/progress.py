@@ -108,7 +108,8 @@ class RunProgress:
     def _run_started(self, event: RunStarted) -> None:
         self._num_jobs = event.num_jobs
         jobs = "1 clip" if event.num_jobs == 1 else f"{event.num_jobs} clips"
-        self._terminal.note(f"{jobs} into {event.output_folder} on {event.device}")
+        on_device = f" on {event.device}" if event.device else ""
+        self._terminal.note(f"{jobs} into {event.output_folder}{on_device}")
         self._terminal.detail(", ".join(f"{name} {version}" for name, version in event.versions.items()))
         self._display.run_started(event.num_jobs)
 
@@ -349,13 +350,14 @@ class _Rate:
 
 
 def memory_now() -> str:
-    """Memory in use by this process: the host's, and the GPU's where one is in use."""
+    """Memory in use by this process: the host's, and the GPUs' where one is in use."""
     import psutil
 
     text = in_words(psutil.Process().memory_info().rss)
     torch: Any = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
-        text += f", GPU {in_words(torch.cuda.memory_reserved())}"
+        gpus = range(torch.cuda.device_count())
+        text += f", GPU {in_words(sum(torch.cuda.memory_reserved(gpu) for gpu in gpus))}"
     return text
 
 

@@ -43,7 +43,7 @@ def model(name: str = "veo-mini") -> ModelInfo:
     )
 
 
-def record_of(job: Job, clip: Path) -> sidecar.Sidecar:
+def record_of(job: Job, clip: Path, device: str = "cpu") -> sidecar.Sidecar:
     frames = moving_texture(5, 16, 16)
     facts = write_clip(clip, frames, codec_preset="ultrafast")
     resolved = SimpleNamespace(
@@ -62,6 +62,7 @@ def record_of(job: Job, clip: Path) -> sidecar.Sidecar:
         stage_seconds={"denoise": 1.23456, "decode": 2.0},
         seconds=3.5,
         notes=["the prompt is too long"],
+        device=device,
     )
 
 
@@ -109,6 +110,14 @@ def test_what_is_written_is_read_back(tmp_path, job):
     assert record.stage_seconds == {"denoise": 1.235, "decode": 2.0}
 
 
+def test_the_gpu_that_made_it_is_named(tmp_path, job, monkeypatch):
+    """Not the current one, which a run on cuda:1 may never have touched."""
+    monkeypatch.setattr("torch.cuda.get_device_name", {None: "first", "cuda:1": "second"}.__getitem__)
+    monkeypatch.setattr("torch.cuda.max_memory_allocated", {None: 1, "cuda:1": 2}.__getitem__)
+    record = record_of(job, tmp_path / "clip.mp4", "cuda:1")
+    assert (record.device, record.peak_vram_bytes) == ("second", 2)
+
+
 def test_json_is_plain(tmp_path, job):
     values = json.loads(record_of(job, tmp_path / "clip.mp4").to_json(), parse_constant=pytest.fail)
     assert values["schema_version"] == 1
@@ -142,6 +151,10 @@ def test_unknown_fields_of_a_later_veo_are_ignored(tmp_path, job):
     values["mood"] = "calm"
     (tmp_path / "clip.json").write_text(json.dumps(values))
     assert sidecar.read(tmp_path / "clip.mp4").job == job
+    values["job"]["mood"] = "calm"  # here it may decide pixels
+    (tmp_path / "clip.json").write_text(json.dumps(values))
+    with pytest.raises(SpecificationError, match=r"job\.mood"):
+        sidecar.read(tmp_path / "clip.mp4")
 
 
 @pytest.mark.parametrize(

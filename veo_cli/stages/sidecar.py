@@ -40,7 +40,8 @@ class ModelRecord(BaseModel):
 class Sidecar(BaseModel):
     """The record of one finished clip.
 
-    Fields are only ever added within one schema version; unknown ones are ignored.
+    Fields are only ever added within one schema version; unknown ones are ignored, but for those of `job`:
+    they may decide pixels that this veo would not make, and are refused.
     """
 
     model_config = ConfigDict(frozen=True, protected_namespaces=())
@@ -80,9 +81,13 @@ def build(
     stage_seconds: Mapping[str, float],
     seconds: float,
     notes: Sequence[str],
+    device: str = "cpu",
 ) -> Sidecar:
-    """The record of a clip just written; memory peaks and versions are those of this process."""
-    device, peak_vram_bytes = _device()
+    """The record of a clip just written; memory peaks and versions are those of this process.
+
+    device: the one that made it, as torch names it ("cpu", "cuda:1").
+    """
+    device_name, peak_vram_bytes = _device_facts(device)
     model = resolved.model
     return Sidecar(
         job_id=resolved.job_id,
@@ -101,7 +106,7 @@ def build(
         checks=checks,
         frames_sha256=frames_sha256,
         encoder=encoder,
-        device=device,
+        device=device_name,
         stage_seconds={name: round(spent, 3) for name, spent in stage_seconds.items()},
         seconds=round(seconds, 3),
         peak_rss_bytes=_peak_rss_bytes(),
@@ -112,12 +117,13 @@ def build(
     )
 
 
-def _device() -> tuple[str, int]:
-    """(name, peak bytes allocated); the GPU is asked only if torch has been using it."""
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_initialized():
-        return "cpu", 0
-    return str(torch.cuda.get_device_name()), int(torch.cuda.max_memory_allocated())
+def _device_facts(device: str) -> tuple[str, int]:
+    """(name, peak bytes allocated there by torch)."""
+    if device == "cpu":
+        return device, 0
+    import torch
+
+    return str(torch.cuda.get_device_name(device)), int(torch.cuda.max_memory_allocated(device))
 
 
 def _peak_rss_bytes() -> int:
