@@ -50,12 +50,13 @@ def denoise(
     however often the run was stopped and taken up.
     """
     num_steps = job.num_inference_steps
-    scheduler.set_begin_index(0)
+    first_step = start.next_step if start is not None else 0
+    scheduler.set_begin_index(first_step)
     if start is not None:
         latents = start.latents.to(latents)
         restore_history(scheduler, start, latents.device)
 
-    for step in range(start.next_step if start is not None else 0, num_steps):
+    for step in range(first_step, num_steps):
         began = time.monotonic()
         timestep = scheduler.timesteps[step]
         predict, low_noise = expert_at(float(timestep))
@@ -144,8 +145,9 @@ def state_after(scheduler: Any, step: int, latents: torch.Tensor) -> DenoiseStat
 
 
 def restore_history(scheduler: Any, state: DenoiseState, device: torch.device) -> None:
-    """Put a fresh scheduler, sigmas installed, where `state_after` left the old one."""
-    scheduler._step_index = state.next_step
+    """Give a fresh scheduler, sigmas installed, what `state_after` kept of the old one; where it begins is
+    for `set_begin_index` to say.
+    """
     for name, value in state.scheduler_scalars.items():
         setattr(scheduler, name, value)
     for name, tensor in state.scheduler_tensors.items():
