@@ -134,10 +134,15 @@ def _read(path: Path) -> tuple[Layer, Callable[[Node], str]]:
         return f"{path}:{node.line}:{node.column}"
 
     try:
-        data = path.read_bytes()
+        with path.open("rb") as handle:
+            data = handle.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise SpecificationError(Fault(f"cannot be read: {error.strerror or error}", str(path))) from error
-    text = decode(data[:MAX_FILE_BYTES], str(path))
+    if len(data) > MAX_FILE_BYTES:
+        raise SpecificationError(
+            Fault(f"more than {MAX_FILE_BYTES // 2**20} MiB", str(path), "not a preset?", "name another file")
+        )
+    text = decode(data, str(path))
     if isinstance(text, Fault):
         raise SpecificationError(text)
     try:

@@ -110,6 +110,7 @@ def test_a_path_and_what_it_extends_beside_it(tmp_path: Path) -> None:
         ("- a", "one mapping of fields"),
         ("", "one mapping of fields"),
         ("a: b: c", "not valid YAML"),
+        ("fps: 24\n" + "#" * 2**20, "more than 1 MiB"),
     ],
 )
 def test_faulty_presets(text: str, words: str) -> None:
