@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from veo_cli.journal import JobJournal, JobRecord, read_records
+from veo_cli.journal import JobJournal, JobRecord, progress_of, read_records
 from veo_cli.values import DenoiseState, Latents
 
 
@@ -35,8 +35,12 @@ def test_a_step_checkpoint_comes_back_bit_for_bit(tmp_path: Path) -> None:
 def test_finished_latents_replace_the_step_checkpoint(tmp_path: Path) -> None:
     latents = torch.randn(1, 16, 3, 6, 8)
     book = journal(tmp_path)
+    job_id = book.folder.name
+    assert progress_of(tmp_path, job_id) is None
     book.save_step(DenoiseState(3, latents))
+    assert progress_of(tmp_path, job_id) == "step"
     book.save_latents(Latents(latents))
+    assert progress_of(tmp_path, job_id) == "latents"
     assert book.load_step() is None
     loaded = book.load_latents()
     assert loaded is not None
