@@ -48,6 +48,7 @@ class JobRunner:
     def begin(self, resolved: ResolvedJob, attempt: int) -> PendingClip:
         """Everything but waiting for the encoder. Raises a VeoError, whatever went wrong."""
         with _as_veo_errors():
+            _reset_peak_memory(self._device)
             journal = self._journal(resolved)
             progress = journal.load_progress()
             self._record(resolved, "running", attempt)
@@ -60,7 +61,7 @@ class JobRunner:
                 texts=self._texts,
                 listener=self._listen,
                 stop=self._stop,
-                spool_frames=self._device != "cpu",  # a CPU that encodes has no time to sample meanwhile
+                device=self._device,
             )
 
     def finish(self, pending: PendingClip) -> float:
@@ -215,6 +216,14 @@ def _named(error: Exception) -> VeoError:
 def _without_frames(error: VeoError) -> VeoError:
     error.__cause__ = error.__context__ = None
     return error.with_traceback(None)
+
+
+def _reset_peak_memory(device: str) -> None:
+    """Have the sidecar tell of this job's device memory, and not of the run's."""
+    if device != "cpu":
+        import torch
+
+        torch.cuda.reset_peak_memory_stats(device)
 
 
 def _free_memory() -> None:

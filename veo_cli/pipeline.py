@@ -91,7 +91,8 @@ class PendingClip:
     checks: quality_gate.FrameChecks
     notes: tuple[str, ...]
     started: float  # time.monotonic()
-    handed_over: float  # likewise, when the last frame was handed to the encoder
+    device: str
+    handed_over: float  # time.monotonic(), when the last frame was handed to the encoder
 
     @property
     def kept(self) -> str:
@@ -131,6 +132,7 @@ class PendingClip:
             stage_seconds=self.clock.seconds,
             seconds=whole_at - self.started,
             notes=self.notes,
+            device=self.device,
         )
         with keeping(KEPT_LATENTS):
             durable_file.replace(sidecar.path_of(final), record.to_json().encode())
@@ -151,13 +153,13 @@ def render(
     texts: TextCache,
     listener: Listener,
     stop: StopRequest,
-    spool_frames: bool,
+    device: str,
 ) -> PendingClip:
     """Sample (or go on from `progress`, read from the journal), decode, and hand the frames to the encoder.
 
-    spool_frames: let frames wait on disk rather than the decoder for the encoder. Raises Stopped at the next safe
-    point after `stop` was asked for, and any VeoError of the stages; `kept` of the
-    error says what the next run goes on from.
+    device: the model's; with a GPU, frames wait on disk rather than the decoder for the encoder. Raises Stopped at
+    the next safe point after `stop` was asked for, and any VeoError of the stages; `kept` of the error says what the
+    next run goes on from.
     """
     started = time.monotonic()
     clock = StageClock(resolved.job_id, listener)
@@ -178,7 +180,7 @@ def render(
 
     watch = quality_gate.FrameWatch()
     with keeping(KEPT_LATENTS), clock.stage("decode"):
-        writer = ClipWriter(resolved.output_path, job, journal.folder / "frames" if spool_frames else None)
+        writer = ClipWriter(resolved.output_path, job, journal.folder / "frames" if device != "cpu" else None)
         try:
             for chunk in model.decode(job, latents):
                 watch.see(chunk)
@@ -193,7 +195,9 @@ def render(
         except BaseException:
             writer.abort()
             raise
-    return PendingClip(resolved, journal, clock, writer, checks, tuple(notes), started, time.monotonic())
+    return PendingClip(
+        resolved, journal, clock, writer, checks, tuple(notes), started, device, time.monotonic()
+    )
 
 
 def _sample(
