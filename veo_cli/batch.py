@@ -15,6 +15,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -174,12 +175,12 @@ class _Batch:
     def _one(self, resolved: ResolvedJob) -> None:
         """First attempt at one job; its encoder is left at work while the next job is sampled."""
         try:
-            pending = self._runner.begin(resolved, attempt=1)
+            pending = self._runner.begin(resolved)
         except VeoError as error:
             try:
                 self._settle()
             except VeoError:  # the run is at its end: no second try for this job
-                self._account(resolved, error, attempt=1)
+                self._account(resolved, error)
                 raise
             self._after_failure(resolved, error)
             return
@@ -222,45 +223,70 @@ class _Batch:
         self._done += 1
 
     def _after_failure(self, resolved: ResolvedJob, error: VeoError) -> None:
-        """Try again where that may help (this job alone, with growing pauses); else account for the failure.
+        """Try again where that may help (this job alone); else account for the failure.
 
         Raises Stopped, and EnvironmentFault when nothing further can run.
         """
-        attempt = 1
-        retries_left, pause_s = self._options.retries, RETRY_WAIT_S
-        while not isinstance(error, Stopped):
-            if isinstance(error, OutOfMemory) and resolved.job.memory.offload != "group":
-                self._runner.failed(resolved, error, attempt, will_retry=True)
-                self._runner.warn(
-                    resolved, "leaner_memory", "out of memory: trying once more with the weights offloaded"
-                )
-                resolved = resolved.on_leaner_memory()
-            elif error.transient and retries_left:
-                self._runner.failed(resolved, error, attempt, will_retry=True)
-                retries_left -= 1
-                self._stop.sleep(pause_s)
-                pause_s = min(2 * pause_s, RETRY_WAIT_MAX_S)
-            else:
-                break
-            attempt += 1
-            try:
-                self._stop.raise_if_requested(kept=error.kept)
-                self._finish(self._runner.begin(resolved, attempt))
-                return
-            except VeoError as again:
-                error = again
-        self._account(resolved, error, attempt)
-        if isinstance(error, Stopped) or (
-            isinstance(error, EnvironmentFault) and not isinstance(error, OutOfMemory)
+        left: VeoError | None = error
+        if isinstance(error, OutOfMemory) and resolved.job.memory.offload != "group":
+            self._runner.failed(resolved, error, will_retry=True)
+            self._runner.warn(
+                resolved, "leaner_memory", "out of memory: trying once more with the weights offloaded"
+            )
+            resolved = resolved.on_leaner_memory()
+            left = self._try_again(resolved, error)
+        if left is not None and left.transient and self._options.retries:
+            left = self._retry(resolved, left)
+        if left is None:
+            return
+        self._account(resolved, left)
+        if isinstance(left, Stopped) or (
+            isinstance(left, EnvironmentFault) and not isinstance(left, OutOfMemory)
         ):
-            raise error
+            raise left
 
-    def _account(self, resolved: ResolvedJob, error: VeoError, attempt: int) -> None:
+    def _retry(self, resolved: ResolvedJob, error: VeoError) -> VeoError | None:
+        """Up to --retries further attempts at what may pass, with growing pauses; what is wrong after the last."""
+        from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attempt, wait_exponential
+
+        def outcome(state: RetryCallState) -> VeoError | None:
+            assert state.outcome is not None
+            failure: VeoError | None = state.outcome.result()
+            return failure
+
+        def tell(state: RetryCallState) -> None:
+            failure = outcome(state)
+            assert failure is not None
+            self._runner.failed(resolved, failure, will_retry=True)
+
+        # The first attempt has been made: its outcome is `error`.
+        attempts = chain([lambda: error], repeat(lambda: self._try_again(resolved, error)))
+        retrying = Retrying(
+            retry=retry_if_result(lambda failure: failure is not None and failure.transient),
+            stop=stop_after_attempt(1 + self._options.retries),
+            wait=wait_exponential(multiplier=RETRY_WAIT_S, max=RETRY_WAIT_MAX_S),
+            sleep=self._stop.sleep,
+            before_sleep=tell,
+            retry_error_callback=outcome,
+        )
+        result: VeoError | None = retrying(lambda: next(attempts)())
+        return result
+
+    def _try_again(self, resolved: ResolvedJob, error: VeoError) -> VeoError | None:
+        """One more attempt, to the finished file; None when it is there, else what went wrong."""
+        try:
+            self._stop.raise_if_requested(kept=error.kept)
+            self._finish(self._runner.begin(resolved))
+        except VeoError as again:
+            return again
+        return None
+
+    def _account(self, resolved: ResolvedJob, error: VeoError) -> None:
         """Record that a job ended without a clip, and what that means for the exit code."""
         if isinstance(error, Stopped):
-            self._runner.stopped(resolved, error, attempt, error.kept)
+            self._runner.stopped(resolved, error, error.kept)
             return
-        self._runner.failed(resolved, error, attempt, will_retry=False)
+        self._runner.failed(resolved, error, will_retry=False)
         self._failed += 1
         alone = isinstance(error, OutOfMemory) and self._num_jobs == 1
         own_code = alone or error.exit_code is ExitCode.BUG
@@ -271,7 +297,7 @@ class _Batch:
         pending, self._pending = self._pending, None
         if pending is not None:
             pending.abort()
-            self._runner.stopped(pending.resolved, error, 1, pending.kept)
+            self._runner.stopped(pending.resolved, error, pending.kept)
 
 
 def _worst(codes: set[ExitCode]) -> ExitCode:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import os
 import traceback
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,15 +45,17 @@ class JobRunner:
         self._model: VideoModel | None = None
         self._model_key: tuple[object, ...] = ()
         self._texts = TextCache()
+        self._attempts: Counter[str] = Counter()  # by job_id, this run's
 
-    def begin(self, resolved: ResolvedJob, attempt: int) -> PendingClip:
+    def begin(self, resolved: ResolvedJob) -> PendingClip:
         """Everything but waiting for the encoder. Raises a VeoError, whatever went wrong."""
         with _as_veo_errors():
             _reset_peak_memory(self._device)
             journal = self._journal(resolved)
             progress = journal.load_progress()
-            self._record(resolved, "running", attempt)
-            self._listen(_job_started(resolved, attempt, progress))
+            self._attempts[resolved.job_id] += 1
+            self._record(resolved, "running")
+            self._listen(_job_started(resolved, self._attempts[resolved.job_id], progress))
             return render(
                 resolved,
                 self._load(resolved),
@@ -86,9 +89,9 @@ class JobRunner:
         )
         return record.seconds
 
-    def failed(self, resolved: ResolvedJob, error: VeoError, attempt: int, *, will_retry: bool) -> None:
+    def failed(self, resolved: ResolvedJob, error: VeoError, *, will_retry: bool) -> None:
         """Record a failed attempt and tell of it."""
-        self._record(resolved, "failed", attempt, error)
+        self._record(resolved, "failed", error)
         self._listen(
             JobFailed(
                 resolved.job_id,
@@ -97,15 +100,15 @@ class JobRunner:
                 error.code,
                 str(error),
                 error.kept,
-                attempt,
+                self._attempts[resolved.job_id],
                 will_retry,
             )
         )
 
-    def stopped(self, resolved: ResolvedJob, error: VeoError, attempt: int, kept: str) -> None:
+    def stopped(self, resolved: ResolvedJob, error: VeoError, kept: str) -> None:
         """Record that a job waits for the next run, because of a signal, the deadline or another job's fault."""
         state: State = "stopped"
-        self._record(resolved, state, attempt, error, kept)
+        self._record(resolved, state, error, kept)
         self._listen(JobStopped(resolved.job_id, str(resolved.output_path), error.code, kept))
 
     def warn(self, resolved: ResolvedJob, code: str, message: str) -> None:
@@ -141,7 +144,6 @@ class JobRunner:
         self,
         resolved: ResolvedJob,
         state: State,
-        attempts: int,
         error: VeoError | None = None,
         kept: str | None = None,
     ) -> None:
@@ -153,7 +155,7 @@ class JobRunner:
             resolved.model.name,
             state,
             job.num_inference_steps,
-            attempts,
+            self._attempts[resolved.job_id],
             code=error.code if error else "",
             message=str(error) if error else "",
             kept=kept if kept is not None else error.kept if error else "",
