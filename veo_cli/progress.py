@@ -25,7 +25,7 @@ from veo_cli.events import (
     StopAsked,
     Warned,
 )
-from veo_cli.terminal import NORMAL, QUIET, Terminal, shorten
+from veo_cli.terminal import NORMAL, QUIET, Terminal, shorten, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -92,7 +92,9 @@ class RunProgress:
             case JobFailed():
                 self._job_failed(event)
             case JobStopped():
-                self._terminal.note(f"{self._tag(event.job_id)} stopped ({event.reason}): {event.output}")
+                self._terminal.note(
+                    f"{self._tag(event.job_id)} stopped ({event.reason}): {visible(event.output)}"
+                )
                 self._terminal.note(f"  kept: {event.kept or 'nothing yet'}")
                 self._json("stopped", event)
             case StopAsked():
@@ -109,7 +111,7 @@ class RunProgress:
         self._num_jobs = event.num_jobs
         jobs = "1 clip" if event.num_jobs == 1 else f"{event.num_jobs} clips"
         on_device = f" on {event.device}" if event.device else ""
-        self._terminal.note(f"{jobs} into {event.output_folder}{on_device}")
+        self._terminal.note(f"{jobs} into {visible(event.output_folder)}{on_device}")
         self._terminal.detail(", ".join(f"{name} {version}" for name, version in event.versions.items()))
         self._display.run_started(event.num_jobs)
 
@@ -163,7 +165,7 @@ class RunProgress:
         if len(self._failures) > 1:
             for failure in self._failures:
                 first_line = failure.message.partition("\n")[0]
-                self._terminal.error(f"{failure.output}: {failure.code}: {first_line}")
+                self._terminal.error(f"{visible(failure.output)}: {failure.code}: {first_line}")
         if event.waiting:
             self._terminal.note("run the same command again to go on")
 

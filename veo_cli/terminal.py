@@ -1,7 +1,8 @@
-"""The one place from which veo writes to stdout and stderr.
+r"""The one place from which veo writes to stdout and stderr.
 
 stdout carries results (a clip's path, a table, JSON lines); stderr carries everything else. A reader that
-goes away (`veo ... | head`) is met with silence, not an error. Only stderr on a TTY is given control codes.
+goes away (`veo ... | head`) is met with silence, not an error. Only stderr on a TTY is given control codes, and only
+veo's own: those in a prompt or a file name are written out (`\x1b`). Results are not touched.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import threading
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Literal, Protocol, TextIO
 
 from veo_cli.errors import Fault, VeoError
@@ -22,6 +24,8 @@ from veo_cli.errors import Fault, VeoError
 QUIET, NORMAL, VERBOSE, TRACEBACKS = -1, 0, 1, 2
 Style = Literal["bold", "dim", "red", "yellow", "green"]
 _SGR = {"bold": "1", "dim": "2", "red": "1;31", "yellow": "33", "green": "32"}
+_CONTROL = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
+_CONTROL_BUT_LAYOUT = {code: shown for code, shown in _CONTROL.items() if chr(code) not in "\n\t"}
 _GONE = {errno.EPIPE, errno.EBADF, errno.EIO}  # EIO: the terminal of a background run was closed
 
 
@@ -83,8 +87,11 @@ class Terminal:
         self.result(json.dumps(value, ensure_ascii=False, default=str, allow_nan=False))
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Aligned columns on stdout, without trailing spaces. Widths are in terminal cells."""
-        table = [list(header), *([str(cell) for cell in row] for row in rows)]
+        """Aligned columns on stdout, without trailing spaces. Widths are in terminal cells.
+
+        A table is for people: control characters are written out, so that a row is always one line.
+        """
+        table = [list(header), *([visible(str(cell)) for cell in row] for row in rows)]
         widths = [max(_cells(row[column]) for row in table) for column in range(len(header))]
         for row in table:
             self.result(
@@ -96,33 +103,33 @@ class Terminal:
     def note(self, text: str) -> None:
         """Progress and remarks, unless -q."""
         if self.verbosity > QUIET:
-            self._say(text)
+            self._say(_without_control(text))
 
     def detail(self, text: str) -> None:
         """What only -v shows."""
         if self.verbosity >= VERBOSE:
-            self._say(self.styled(text, "dim"))
+            self._say(self.styled(_without_control(text), "dim"))
 
     def warning(self, text: str) -> None:
-        self._say(f"{self.styled('warning:', 'yellow')} {text}")
+        self._say(f"{self.styled('warning:', 'yellow')} {_without_control(text)}")
 
     def error(self, text: str) -> None:
-        self._say(f"{self.styled('error:', 'red')} {text}")
+        self._say(f"{self.styled('error:', 'red')} {_without_control(text)}")
 
     def fault(self, fault: Fault) -> None:
         """What, where, why, and on a line of its own what helps."""
-        self.error(str(fault))
+        self.error(str(replace(fault, where=visible(fault.where))))
 
     def veo_error(self, error: VeoError) -> None:
         """All findings of one error, then what is safe on disk."""
         for fault in error.faults:
             self.fault(fault)
         if error.kept:
-            self._say(f"  kept: {error.kept}")
+            self._say(f"  kept: {_without_control(error.kept)}")
 
     def raw(self, text: str) -> None:
-        """A traceback or a usage text, as it is."""
-        self._say(text.rstrip("\n"))
+        """A traceback or a usage text, without a word in front."""
+        self._say(_without_control(text.rstrip("\n")))
 
     def styled(self, text: str, style: Style) -> str:
         return f"\x1b[{_SGR[style]}m{text}\x1b[0m" if self._has_color else text
@@ -193,9 +200,14 @@ def keep_standard_streams() -> None:
     sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
 
 
+def visible(text: str) -> str:
+    """The text on one line, every C0 and C1 control character written out: a newline as `\\x0a`."""
+    return text.translate(_CONTROL)
+
+
 def shorten(text: str, max_cells: int) -> str:
-    """The text on one line, cut to at most `max_cells` terminal cells, the cut marked."""
-    line = " ".join(text.split())
+    """The text on one line without control characters, cut to at most `max_cells` terminal cells, the cut marked."""
+    line = visible(" ".join(text.split()))
     if _cells(line) <= max_cells:
         return line
     kept = ""
@@ -204,6 +216,11 @@ def shorten(text: str, max_cells: int) -> str:
             break
         kept += character
     return kept.rstrip() + "…"
+
+
+def _without_control(text: str) -> str:
+    """`visible`, of a text that may have several lines."""
+    return text.translate(_CONTROL_BUT_LAYOUT)
 
 
 def _to_devnull(stream: TextIO) -> None:

@@ -96,6 +96,39 @@ def test_colour_is_for_a_tty_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown() == "error: E\n"
 
 
+HOSTILE = "a\x1b[31m\x07\x9b2J\r\x7fz"
+SHOWN = r"a\x1b[31m\x07\x9b2J\x0d\x7fz"
+
+
+def test_control_characters_from_outside_are_written_out() -> None:
+    terminal, stdout, stderr = make()
+    terminal.verbosity = VERBOSE
+    for say in (terminal.note, terminal.detail, terminal.warning, terminal.error, terminal.raw):
+        say(f"{HOSTILE}\n\tmore")
+    terminal.veo_error(EncodeFailed("no", where=f"new\nline{HOSTILE}", why=HOSTILE, kept=HOSTILE))
+    assert stderr.getvalue() == (
+        "".join(f"{word}{SHOWN}\n\tmore\n" for word in ("", "", "warning: ", "error: ", ""))
+        + rf"error: new\x0aline{SHOWN}: no ({SHOWN})"
+        + f"\n  kept: {SHOWN}\n"
+    )
+    terminal.table(["A", "B"], [["x\ny", HOSTILE]])
+    assert stdout.getvalue() == f"A       B\nx\\x0ay  {SHOWN}\n"
+
+
+def test_results_are_exact() -> None:
+    terminal, stdout, _ = make()
+    terminal.result(HOSTILE)
+    assert stdout.getvalue() == HOSTILE + "\n"
+
+
+def test_veos_own_colour_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    terminal, _, stderr = make(FakeTty())
+    terminal.error("\x1b[2J")
+    assert stderr.getvalue() == "\x1b[1;31merror:\x1b[0m \\x1b[2J\n"
+
+
 def test_json_is_one_object_a_line_and_keeps_letters() -> None:
     terminal, stdout, _ = make()
     terminal.result_json({"prompt": "红色的\n船", "path": Path("a")})
@@ -116,6 +149,7 @@ def test_columns_line_up_with_wide_letters() -> None:
         ("0123456789", 5, "0123…"),
         ("红红红", 4, "红…"),
         ("", 5, ""),
+        ("a\x1b[31m\nb\x07", 20, r"a\x1b[31m b\x07"),
     ],
 )
 def test_shorten(text: str, cells: int, expected: str) -> None:
