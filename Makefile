@@ -19,7 +19,8 @@ setup: $(STAMP) ## a virtual environment with everything pinned
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("veo needs Python 3.11 or newer, this is " + sys.version) if sys.version_info < (3, 11) else None' >&2
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) >&2
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]' >&2
+	@echo "setting up $(VENV): several hundred megabytes of packages, a few minutes" >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]' >&2
 	@touch $@
 
 check: setup ## ruff, mypy --strict, generated docs are current

@@ -61,13 +61,15 @@ def run_batch(resolved_jobs: Sequence[ResolvedJob], options: BatchOptions, liste
     Raises FolderLocked when another process has the output folder, and what the preflight found. Everything that goes
     wrong after that is told to the listener and is in the exit code.
     """
+    stop = StopRequest(options.deadline, lambda reason: listener(StopAsked(reason)))
     try:
-        with folder_lock(options.output_folder, wait=options.wait_for_lock):
+        # Signals are heard from here on: an interrupt raised inside the imports that follow would be swallowed by them.
+        with folder_lock(options.output_folder, wait=options.wait_for_lock), stop.listening():
             todo = _in_order(_not_done(resolved_jobs, options), options)
             device = resolve_device(options.device) if todo else ""
             preflight.check(todo[: options.max_jobs], options.output_folder, device, force=options.force)
             write_queue(options.output_folder, [_queued(resolved) for resolved in resolved_jobs])
-            return _Batch(options, device, listener).run(resolved_jobs, todo)
+            return _Batch(options, device, listener, stop).run(resolved_jobs, todo)
     except VeoError as error:
         listener(RunRefused(error.exit_code, error.code, tuple(str(fault) for fault in error.faults)))
         raise
@@ -96,11 +98,11 @@ def _queued(resolved: ResolvedJob) -> QueuedJob:
 class _Batch:
     """The state of a run: its counts, the exit codes that apply, and the clip whose encoder is still at work."""
 
-    def __init__(self, options: BatchOptions, device: str, listener: Listener) -> None:
+    def __init__(self, options: BatchOptions, device: str, listener: Listener, stop: StopRequest) -> None:
         self._options = options
         self._device = device
         self._listen = listener
-        self._stop = StopRequest(options.deadline, lambda reason: listener(StopAsked(reason)))
+        self._stop = stop
         self._failed_early: tuple[ResolvedJob, VeoError] | None = None
         self._pace = Pace()
         self._codes: set[ExitCode] = set()
@@ -133,19 +135,18 @@ class _Batch:
             listener=self._hear,
             stop=self._stop,
         )
-        with self._stop.listening():
-            try:
-                for position, resolved in enumerate(todo):
-                    if self._must_end(resolved, position):
-                        break
-                    self._one(resolved)
-                self._settle()
-            except (EnvironmentFault, Stopped) as error:  # nothing further can run, or should
-                self._codes.add(error.exit_code)
-                self._abandon(error)
-            finally:
-                if self._pending is not None:
-                    self._pending.abort()
+        try:
+            for position, resolved in enumerate(todo):
+                if self._must_end(resolved, position):
+                    break
+                self._one(resolved)
+            self._settle()
+        except (EnvironmentFault, Stopped) as error:  # nothing further can run, or should
+            self._codes.add(error.exit_code)
+            self._abandon(error)
+        finally:
+            if self._pending is not None:
+                self._pending.abort()
 
     def _skip(self, resolved_jobs: Sequence[ResolvedJob], todo: Sequence[ResolvedJob]) -> None:
         """Tell of the jobs that are done; a run killed between sidecar and clean-up has left the state of one."""

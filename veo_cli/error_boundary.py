@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from veo_cli.errors import as_expected
@@ -23,13 +26,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str], terminal: Terminal) -> int:
-    import typer
+    interrupts = _noted_interrupts()
+    try:
+        import typer
+    except KeyboardInterrupt:
+        terminal.error("interrupted")
+        return ExitCode.INTERRUPTED
 
     try:
         from veo_cli.cli import app
 
         command = typer.main.get_command(app)
         code = command.main(list(arguments), prog_name="veo", standalone_mode=False, obj=terminal)
+        if code == ExitCode.INTERRUPTED and interrupts:  # Typer makes it an exit code, without a word
+            terminal.error("interrupted")
         return code if isinstance(code, int) else ExitCode.OK
     except typer.TyperException as error:
         return _usage_error(error, terminal)
@@ -49,6 +59,20 @@ def _run(arguments: Sequence[str], terminal: Terminal) -> int:
             terminal.raw("".join(traceback.format_exception(error)))
         terminal.veo_error(expected)
         return expected.exit_code
+
+
+def _noted_interrupts() -> list[int]:
+    """A list that grows with each SIGINT that becomes a KeyboardInterrupt, until a run brings its own handler."""
+    noted: list[int] = []
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        noted.append(number)
+        raise KeyboardInterrupt
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # it may be ignored, as under nohup
+        with contextlib.suppress(ValueError):  # not the main thread
+            signal.signal(signal.SIGINT, interrupt)
+    return noted
 
 
 def _usage_error(error: TyperException, terminal: Terminal) -> int:

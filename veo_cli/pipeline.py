@@ -211,6 +211,8 @@ def _sample(
 ) -> tuple[Latents, list[str]]:
     """text_encode and denoise, with step checkpoints; the finished latents are in the journal before it returns."""
     job = resolved.job
+    durable_step = start.next_step if start else 0
+    stop.raise_if_requested(kept=_steps_kept(durable_step, job))
     with clock.stage("text_encode"):
         text = texts.get(model, job)
     notes = []
@@ -219,7 +221,6 @@ def _sample(
             f"the prompt is too long for the text encoder; it does not see its end: “{text.cut_text}”"
         )
         clock.listener(Warned("text_cut", notes[-1], resolved.job_id))
-    durable_step = start.next_step if start else 0
     stop.raise_if_requested(kept=_steps_kept(durable_step, job))
     with clock.stage("denoise"):
         checkpoints = _checkpointer(resolved, journal, clock.listener, stop, durable_step)

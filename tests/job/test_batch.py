@@ -20,6 +20,8 @@ from tests.tiny_models import make_wan21
 
 SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
 MOMENTS = [
+    ("run_started", 1, 0),
+    ("stage_started:load", 1, 0),
     ("stage_started:text_encode", 1, 0),
     ("step_done", 3, 3),
     ("step_done", STEPS, STEPS),
