@@ -6,6 +6,7 @@ import contextlib
 import errno
 import hashlib
 import os
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -38,6 +39,21 @@ def as_veo_error(error: OSError, path: Path) -> EnvironmentFault:
     if error.errno in NO_SPACE:
         return DiskFull(NO_SPACE_WHAT, where=str(path), fix=NO_SPACE_FIX)
     return EnvironmentFault(f"cannot write: {error.strerror or error}", where=str(path))
+
+
+def require_place(path: Path) -> None:
+    """Raise EnvironmentFault unless a file can be meant by `path`: no folder has that name, and there is one to hold it.
+
+    For files that the user names in full: a folder made for a mistyped path would hide the mistake.
+    """
+    if path.is_dir():
+        raise EnvironmentFault("cannot write: it is a folder", where=str(path), fix="name a file")
+    if not path.parent.is_dir():
+        raise EnvironmentFault(
+            f"cannot write: there is no folder {path.parent}",
+            where=str(path),
+            fix=f"make it: mkdir -p {shlex.quote(str(path.parent))}",
+        )
 
 
 def sync_folder(folder: Path) -> None:

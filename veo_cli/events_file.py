@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -12,12 +13,15 @@ from pathlib import Path
 from veo_cli import durable_file
 from veo_cli.events import SCHEMA_VERSION, Event
 
+_MID_WRITE_S = 0.05  # a write of one line is over long before
+
 
 class EventsFile:
     """A Listener. Every line is one write on an O_APPEND descriptor, so lines of two processes never mix.
 
-    A file that cannot be opened is an EnvironmentFault; a disk that fills up later is told to `warn`, once, and the
-    run goes on: a clip is worth more than the account of it. Events come again as soon as there is room.
+    A file that cannot be opened, for want of its folder as well, is an EnvironmentFault; a disk that fills up later is
+    told to `warn`, once, and the run goes on: a clip is worth more than the account of it. Events come again as soon as
+    there is room.
     """
 
     def __init__(self, path: Path, warn: Callable[[str], None]) -> None:
@@ -25,8 +29,8 @@ class EventsFile:
         self._warn = warn
         self._warned = False
         self._run_id = uuid.uuid4().hex[:12]
+        durable_file.require_place(path)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
             self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
             # A run killed in the middle of a write leaves half a line; ours must not be glued to it.
             self._line_is_torn = _ends_in_half_a_line(path)
@@ -57,9 +61,19 @@ class EventsFile:
 
 
 def _ends_in_half_a_line(path: Path) -> bool:
+    """Whether the last line has no end, and is not one that another run is just writing."""
+    size = _size_of_torn(path)
+    if size == 0:
+        return False
+    time.sleep(_MID_WRITE_S)
+    return _size_of_torn(path) == size
+
+
+def _size_of_torn(path: Path) -> int:
+    """The size of a file in bytes; 0 if its last line is whole."""
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         if size == 0:
-            return False
+            return 0
         file.seek(size - 1)
-        return file.read(1) != b"\n"
+        return 0 if file.read(1) == b"\n" else size

@@ -25,10 +25,12 @@ _LAST_SUCCESS = "veo_last_success_timestamp_seconds"
 class MetricsFile:
     """A Listener. Names and units follow Prometheus' conventions (base units, `_total`).
 
-    A file that cannot be written is told to `warn`, once; the run goes on, and so do the attempts to write.
+    A path that is a folder, or in none, is an EnvironmentFault. A file that cannot be written later is told to `warn`,
+    once; the run goes on, and so do the attempts to write.
     """
 
     def __init__(self, path: Path, warn: Callable[[str], None]) -> None:
+        durable_file.require_place(path)
         self._path = path
         self._warn = warn
         self._warned = False

@@ -20,7 +20,7 @@ def lines(path: Path) -> list[dict[str, object]]:
 
 
 def test_every_line_says_version_time_run_and_event(tmp_path: Path) -> None:
-    path = tmp_path / "logs" / "run.jsonl"
+    path = tmp_path / "run.jsonl"
     write = EventsFile(path, pytest.fail)
     write(RunStarted(2, "clips", "cpu", {"veo": "0.1"}, 12, "host"))
     write(Warned("text_cut", "zu lang: 红球", "ab"))
@@ -89,3 +89,14 @@ def test_a_disk_that_is_full_for_a_while(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_file_that_cannot_be_opened_is_known_before_the_run(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFault, match="/proc/run"):
         EventsFile(Path("/proc/run.jsonl"), pytest.fail)
+
+
+def test_no_folder_is_made_for_a_mistyped_path(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentFault, match=r"there is no folder .*/logz"):
+        EventsFile(tmp_path / "logz" / "run.jsonl", pytest.fail)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_is_no_events_file(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentFault, match="it is a folder"):
+        EventsFile(tmp_path, pytest.fail)

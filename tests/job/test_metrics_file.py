@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from veo_cli.errors import EnvironmentFault
 from veo_cli.events import Event, JobDone, JobFailed, JobSkipped, RunDone, RunRefused, StageDone, StepDone
 from veo_cli.metrics_file import MetricsFile
 
@@ -102,3 +103,15 @@ def test_a_file_that_cannot_be_written_is_said_once() -> None:
         metrics(event)
     assert len(warnings) == 1
     assert "/proc/veo.prom" in warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "why"), [(".", "it is a folder"), ("no/such/veo.prom", "there is no folder no/such")]
+)
+def test_a_path_that_cannot_be_a_file_is_known_before_the_run(
+    name: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(EnvironmentFault, match=why):
+        MetricsFile(Path(name), pytest.fail)
+    assert list(tmp_path.iterdir()) == []
