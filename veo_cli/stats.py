@@ -59,10 +59,12 @@ def percentile(values: Sequence[float], percent: float) -> float:
 def read_events(paths: Iterable[Path], since: datetime | None = None) -> tuple[list[dict[str, Any]], int]:
     """The events of all files, and how many lines could not be read (a killed run may leave half a line).
 
-    since: an aware datetime; earlier events are left out.
+    since: an aware datetime; earlier events are left out. Raises SpecificationError for a file that cannot be read, and
+    if the files have lines of which not one is an event: they are no event files then.
     """
     events: list[dict[str, Any]] = []
-    unreadable = 0
+    unreadable = readable = 0
+    paths = list(paths)
     for path in paths:
         try:
             text = path.read_text(encoding="utf-8", errors="replace")
@@ -79,8 +81,14 @@ def read_events(paths: Iterable[Path], since: datetime | None = None) -> tuple[l
             except (ValueError, KeyError, TypeError):
                 unreadable += 1
                 continue
+            readable += 1
             if since is None or moment >= since:
                 events.append(event)
+    if unreadable and not readable:
+        fix = "give it files that `veo render --events FILE` wrote"
+        raise SpecificationError(
+            [Fault("no event could be read", where=str(path), fix=fix) for path in paths]
+        )
     return events, unreadable
 
 

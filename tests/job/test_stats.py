@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from veo_cli.errors import SpecificationError
 from veo_cli.stats import Percentiles, compute, percentile, read_events
 
 Write = Callable[..., Path]
@@ -124,6 +125,18 @@ def test_lines_that_a_kill_tore_are_counted_and_left_out(write: Write) -> None:
         file.write('{"v": 1, "time": "2026-03-01T12:\n[]\n\n{"v": 1}\n' + json.dumps("text") + "\n")
     found, unreadable = read_events([path])
     assert (len(found), unreadable) == (1, 4)
+
+
+def test_what_is_no_event_file_is_refused(write: Write, tmp_path: Path) -> None:
+    prompt_file = tmp_path / "a.yaml"
+    prompt_file.write_text("prompt: a boat\nseed: 7\n")
+    with pytest.raises(SpecificationError, match=r"a\.yaml: no event could be read"):
+        read_events([prompt_file])
+    empty = write(name="empty.jsonl")
+    assert read_events([empty]) == ([], 0)
+    # Events that --since leaves out were read all the same.
+    late = datetime(2027, 1, 1, tzinfo=UTC)
+    assert read_events([prompt_file, write(done(1.0))], since=late) == ([], 2)
 
 
 def test_events_of_later_versions_do_not_stop_it(write: Write) -> None:
