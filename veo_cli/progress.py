@@ -25,6 +25,7 @@ from veo_cli.events import (
     StopAsked,
     Warned,
 )
+from veo_cli.exit_codes import ExitCode
 from veo_cli.terminal import NORMAL, QUIET, Terminal, shorten, visible
 
 if TYPE_CHECKING:
@@ -42,13 +43,16 @@ _STAGE_WORDS = {
 
 
 class StepDisplay(Protocol):
-    """What shows the running job between its first and last line."""
+    """What shows the running job between its first and last line.
+
+    tag: which job of several at work; "" if it is the only one.
+    """
 
     def run_started(self, num_jobs: int) -> None: ...
 
     def job_started(self, label: str, num_steps: int, next_step: int) -> None: ...
 
-    def stage_started(self, stage: str) -> None: ...
+    def stage_started(self, stage: str, tag: str) -> None: ...
 
     def advanced(self, stage: str, done: int, total: int, seconds: float | None) -> None: ...
 
@@ -63,6 +67,7 @@ class RunProgress:
         self._display = display
         self._num_jobs = 0
         self._positions: dict[str, int] = {}  # job_id -> 1, 2, ... in order of starting
+        self._at_work: set[str] = set()  # job_ids: a clip is encoded while the next one is sampled
         self._skipped = 0  # told of before the first job starts
         self._ended = 0
         self._failures: list[JobFailed] = []
@@ -78,7 +83,8 @@ class RunProgress:
                 self._end_one()
                 self._result("skipped", event, event.output)
             case StageStarted():
-                self._display.stage_started(event.stage)
+                tag = self._tag(event.job_id) if len(self._at_work) > 1 else ""
+                self._display.stage_started(event.stage, tag)
             case StepDone():
                 self._display.advanced("denoise", event.step + 1, event.num_steps, event.seconds)
             case FramesDone():
@@ -92,15 +98,15 @@ class RunProgress:
             case JobFailed():
                 self._job_failed(event)
             case JobStopped():
+                self._at_work.discard(event.job_id)
                 self._terminal.note(
                     f"{self._tag(event.job_id)} stopped ({event.reason}): {visible(event.output)}"
                 )
                 self._terminal.note(f"  kept: {event.kept or 'nothing yet'}")
                 self._json("stopped", event)
             case StopAsked():
-                self._terminal.note(
-                    f"{event.reason}: ending at the next safe point (Ctrl-C again ends at once)"
-                )
+                again = " (Ctrl-C again ends at once)" if event.reason == "interrupted" else ""
+                self._terminal.note(f"{event.reason}: ending at the next safe point{again}")
             case Warned():
                 tag = f"{self._tag(event.job_id)} " if event.job_id in self._positions else ""
                 self._terminal.warning(tag + event.message)
@@ -116,6 +122,7 @@ class RunProgress:
         self._display.run_started(event.num_jobs)
 
     def _job_started(self, event: JobStarted) -> None:
+        self._at_work.add(event.job_id)
         is_new = event.job_id not in self._positions
         self._positions.setdefault(event.job_id, self._skipped + len(self._positions) + 1)
         label = f"{self._tag(event.job_id)} {shorten(event.prompt, 60)}"
@@ -134,6 +141,7 @@ class RunProgress:
         self._display.job_started(label, event.num_steps, event.next_step)
 
     def _job_done(self, event: JobDone) -> None:
+        self._at_work.discard(event.job_id)
         self._end_one()
         facts = f"{in_words(event.size_bytes)}; peak memory {in_words(event.peak_rss_bytes)}"
         if event.peak_vram_bytes:
@@ -142,6 +150,7 @@ class RunProgress:
         self._result("done", event, event.output)
 
     def _job_failed(self, event: JobFailed) -> None:
+        self._at_work.discard(event.job_id)
         self._terminal.error(f"{self._tag(event.job_id)} {event.message}")
         if event.kept:
             self._terminal.note(f"  kept: {event.kept}")
@@ -161,7 +170,8 @@ class RunProgress:
         }
         said = ", ".join(f"{count} {word}" for word, count in counts.items() if count) or "nothing to do"
         if self._num_jobs > 1 or event.waiting or event.skipped:
-            self._terminal.note(f"{said}, in {duration(event.seconds)}")
+            why = "; stopped at the deadline" if event.exit_code == ExitCode.DEADLINE else ""
+            self._terminal.note(f"{said}, in {duration(event.seconds)}{why}")
         if len(self._failures) > 1:
             for failure in self._failures:
                 first_line = failure.message.partition("\n")[0]
@@ -193,7 +203,6 @@ class PlainLines:
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
-        self._stage = ""
         self._said_at = time.monotonic()
         self._rate = _Rate()
 
@@ -204,9 +213,8 @@ class PlainLines:
         self._rate = _Rate()
         self._said_at = time.monotonic()
 
-    def stage_started(self, stage: str) -> None:
-        self._stage = stage
-        self._terminal.note(f"  {_STAGE_WORDS[stage]}")
+    def stage_started(self, stage: str, tag: str) -> None:
+        self._terminal.note(f"{tag or ' '} {_STAGE_WORDS[stage]}")
 
     def advanced(self, stage: str, done: int, total: int, seconds: float | None) -> None:
         self._rate.learn(seconds)
@@ -271,7 +279,7 @@ class LiveBars:
             self._job, description=label, completed=next_step, total=num_steps, visible=True, right=""
         )
 
-    def stage_started(self, stage: str) -> None:
+    def stage_started(self, stage: str, tag: str) -> None:
         if stage != "video_encode":  # that one is the last job's, while this one goes on
             self._progress.update(self._job, right=_STAGE_WORDS[stage])
 
@@ -311,7 +319,7 @@ class Silence:
     def job_started(self, label: str, num_steps: int, next_step: int) -> None:
         pass
 
-    def stage_started(self, stage: str) -> None:
+    def stage_started(self, stage: str, tag: str) -> None:
         pass
 
     def advanced(self, stage: str, done: int, total: int, seconds: float | None) -> None:

@@ -98,7 +98,7 @@ def test_plain_lines() -> None:
         "warning: [2/3] the prompt is long",
         "[3/3] prompt 2 (veo-mini, seed 7)",
         "[3/3] going on after step 2 of 4",
-        "  encoding",
+        "[2/3] encoding",
         "[2/3] done in 1 min 01 s (2.0 KiB; peak memory 3.0 GiB)",
         "error: [3/3] all frames are black",
         "  kept: the latents",
@@ -182,6 +182,32 @@ def test_a_signal_is_answered_at_once() -> None:
     assert tell(events)[1].splitlines()[-1] == (
         "interrupted: ending at the next safe point (Ctrl-C again ends at once)"
     )
+
+
+def test_ctrl_c_is_no_advice_to_who_sends_sigterm() -> None:
+    events = [RunStarted(1, "c", "cpu", {}, 1, "h"), started(0), StopAsked("terminated")]
+    assert tell(events)[1].splitlines()[-1] == "terminated: ending at the next safe point"
+
+
+def test_the_last_line_of_a_run_out_of_time_says_so() -> None:
+    stopped = JobStopped(IDS[0], "0.mp4", "deadline", "")
+    events = [RunStarted(1, "c", "cpu", {}, 1, "h"), started(0), stopped, RunDone(5, 0, 0, 0, 1, 1.0)]
+    assert tell(events)[1].splitlines()[-2] == "1 not finished, in 1.0 s; stopped at the deadline"
+
+
+def test_stages_name_their_job_only_while_two_are_at_work() -> None:
+    events = [
+        RunStarted(2, "c", "cpu", {}, 1, "h"),
+        started(0),
+        StageStarted(IDS[0], "denoise"),
+        started(1),
+        StageStarted(IDS[0], "video_encode"),
+        StageStarted(IDS[1], "denoise"),
+        done(0),
+        StageStarted(IDS[1], "decode"),
+    ]
+    said = [line for line in tell(events)[1].splitlines() if line.endswith("ing")]
+    assert said == ["  sampling", "[1/2] encoding", "[2/2] sampling", "  decoding"]
 
 
 @pytest.mark.parametrize(
