@@ -2,14 +2,18 @@
 
 Every file is written whole under a temporary name, synced and renamed, and carries a checksum. A damaged file is
 reported through `on_damage` and treated as absent: that much of the job is done again.
+
+Paths below the output folder are kept relative to it on disk, so that a folder that was moved or copied speaks of its own
+clips; whoever reads them gets absolute ones.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,7 +32,10 @@ State = Literal["running", "failed", "stopped"]
 
 @dataclass(frozen=True)
 class JobRecord:
-    """The small file that says whose folder this is. `status` of a killed run stays "running"."""
+    """The small file that says whose folder this is. `state` of a killed run stays "running".
+
+    output: an absolute path.
+    """
 
     job_id: str
     output: str
@@ -55,15 +62,17 @@ class JobJournal:
 
     def __init__(self, output_folder: Path, job_id: str, on_damage: Callable[[str], None]) -> None:
         self.folder = output_folder / STATE_FOLDER / job_id
+        self._output_folder = output_folder
         self._on_damage = on_damage
 
     def write_record(self, record: JobRecord) -> None:
         """For `status`; what a power cut takes of it is no work."""
-        durable_file.replace_checked(self.folder / _RECORD, json.dumps(vars(record)).encode(), sync=False)
+        stored = vars(record) | {"output": _stored_path(record.output, self._output_folder)}
+        durable_file.replace_checked(self.folder / _RECORD, json.dumps(stored).encode(), sync=False)
 
     def read_record(self) -> JobRecord | None:
         payload = self._read(_RECORD)
-        return JobRecord(**json.loads(payload)) if payload is not None else None
+        return _record(payload, self._output_folder) if payload is not None else None
 
     def save_step(self, state: DenoiseState) -> None:
         """Replace the step checkpoint by this one."""
@@ -124,7 +133,7 @@ def read_records(output_folder: Path) -> list[JobRecord]:
     records = []
     for job_folder in sorted(folder.iterdir()) if folder.is_dir() else []:
         try:
-            records.append(JobRecord(**json.loads(durable_file.read_checked(job_folder / _RECORD))))
+            records.append(_record(durable_file.read_checked(job_folder / _RECORD), output_folder))
         except (OSError, Damaged, TypeError):  # TypeError: written by another version
             continue
     return records
@@ -132,7 +141,8 @@ def read_records(output_folder: Path) -> list[JobRecord]:
 
 def write_queue(output_folder: Path, jobs: Sequence[QueuedJob]) -> None:
     """Replace the list of the jobs that the last run was asked for."""
-    payload = json.dumps([vars(job) for job in jobs]).encode()
+    stored = [vars(job) | {"output": _stored_path(job.output, output_folder)} for job in jobs]
+    payload = json.dumps(stored).encode()
     durable_file.replace_checked(output_folder / STATE_FOLDER / _QUEUE, payload, sync=False)
 
 
@@ -140,9 +150,25 @@ def read_queue(output_folder: Path) -> list[QueuedJob]:
     """The jobs that the last run was asked for; empty if there was none, or the list is damaged."""
     try:
         payload = durable_file.read_checked(output_folder / STATE_FOLDER / _QUEUE)
-        return [QueuedJob(**entry) for entry in json.loads(payload)]
+        jobs = [QueuedJob(**entry) for entry in json.loads(payload)]
+        return [replace(job, output=_read_path(job.output, output_folder)) for job in jobs]
     except (OSError, Damaged, TypeError):  # TypeError: written by another version
         return []
+
+
+def _record(payload: bytes, output_folder: Path) -> JobRecord:
+    record = JobRecord(**json.loads(payload))
+    return replace(record, output=_read_path(record.output, output_folder))
+
+
+def _stored_path(path: str, output_folder: Path) -> str:
+    folder = os.path.abspath(output_folder)
+    below = os.path.relpath(os.path.abspath(path), folder)
+    return path if below.split(os.sep)[0] == os.pardir else below
+
+
+def _read_path(stored: str, output_folder: Path) -> str:
+    return os.path.join(os.path.abspath(output_folder), stored)  # an absolute one stays as it is
 
 
 def _pack(tensors: dict[str, Any], header: dict[str, Any]) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from functools import partial
 from pathlib import Path
@@ -126,3 +127,16 @@ def test_status_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert error_boundary.main(["status", "--json", str(tmp_path)]) == 0
     (line,) = capsys.readouterr().out.splitlines()
     assert json.loads(line)["state"] == "failed"
+
+
+def test_a_copied_folder_is_asked_about_its_own_clips(tmp_path: Path, model: Path) -> None:
+    two = Batch(tmp_path, model, ("a red ball", "a blue ball"))
+    assert two.run()[0] == 0
+    copied = tmp_path / "copied"
+    shutil.copytree(two.out, copied)
+    gone = sorted(copied.glob("*.mp4"))[0]
+    gone.unlink()
+    told = read_status(copied)
+    assert [job.state for job in told] == ["done", "waiting"]
+    assert all(job.output.startswith(str(copied)) for job in told)
+    assert states(two.out) == ["done", "done"]

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import torch
 
-from veo_cli.journal import JobJournal, JobRecord, progress_of, read_records
+from veo_cli.journal import (
+    JobJournal,
+    JobRecord,
+    QueuedJob,
+    progress_of,
+    read_queue,
+    read_records,
+    write_queue,
+)
 from veo_cli.values import DenoiseState, Latents
 
 
@@ -65,7 +74,16 @@ def test_damage_is_said_and_treated_as_absent(tmp_path: Path) -> None:
 
 def test_records_are_listed_and_damaged_ones_passed_over(tmp_path: Path) -> None:
     record = JobRecord(
-        "ab" * 32, "a.mp4", "a prompt", "veo-mini", "failed", 24, 2, "encode_failed", "it died", "latents"
+        "ab" * 32,
+        str(tmp_path / "a.mp4"),
+        "a prompt",
+        "veo-mini",
+        "failed",
+        24,
+        2,
+        "encode_failed",
+        "it died",
+        "latents",
     )
     journal(tmp_path).write_record(record)
     other = JobJournal(tmp_path, "cd" * 32, lambda message: None)
@@ -73,3 +91,22 @@ def test_records_are_listed_and_damaged_ones_passed_over(tmp_path: Path) -> None
     (other.folder / "record.json").write_bytes(b"rubbish")
     assert read_records(tmp_path) == [record]
     assert journal(tmp_path).read_record() == record
+
+
+def test_a_moved_folder_speaks_of_its_own_clips_and_of_others_where_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    first, second = Path("first"), Path("second")
+    outputs = [str(tmp_path / "first" / "shots" / "..a.mp4"), str(tmp_path / "first-elsewhere" / "b.mp4")]
+    write_queue(first, [QueuedJob(name, output) for name, output in zip("ab", outputs, strict=True)])
+    for name, output in zip("ab", outputs, strict=True):
+        JobJournal(first, name, pytest.fail).write_record(JobRecord(name, output, "p", "m", "failed", 4, 1))
+    assert [job.output for job in read_queue(first)] == outputs
+    first.rename(second)
+    moved = [str(tmp_path / "second" / "shots" / "..a.mp4"), outputs[1]]
+    assert [job.output for job in read_queue(second)] == moved
+    assert [record.output for record in read_records(second)] == moved
+    record = JobJournal(second, "a", pytest.fail).read_record()
+    assert record is not None
+    assert record.output == moved[0]
