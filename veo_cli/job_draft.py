@@ -7,6 +7,7 @@ from __future__ import annotations
 import functools
 import json
 import math
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,7 @@ class JobDraft:
             beside = Path(self._spec.source.path).parent / name
             if self._spec.source.path != STDIN and beside.is_dir():
                 name = str(beside)
-        if Path(name).is_dir() and Path(name) != Path(Path(name).name):
+        if os.path.isdir(name) and Path(name) != Path(Path(name).name):
             name = str(Path(name).absolute())  # the sidecar's job is to run from any folder
         if "model" in self.values:
             self.values["model"] = name

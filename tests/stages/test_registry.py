@@ -153,6 +153,37 @@ def test_unknown_names(tmp_path):
     assert "a model is a folder" in missing(tmp_path / "file").what
 
 
+@pytest.mark.parametrize("name", ["", " ", "veo-mini/", "~nobody-of-that-name/model", "a/b\0", "x" * 5000])
+def test_names_that_nothing_can_have(name):
+    fault = missing(name)
+    assert "no such model" in fault.what or "empty" in fault.what
+    assert "--download" not in fault.fix
+
+
+def test_a_folder_of_anything_is_not_walked(tmp_path, monkeypatch):
+    (tmp_path / "anything").mkdir()
+    (tmp_path / "anything" / "dangling").symlink_to(tmp_path / "nowhere")
+    monkeypatch.setattr(Path, "glob", None)
+    assert "not a model folder" in missing(tmp_path / "anything").what
+
+
+def test_dangling_links_in_a_model_s_folder(copy):
+    before = registry.describe(str(copy)).fingerprint
+    for folder in (copy, copy / "vae"):
+        (folder / "notes.json").symlink_to(copy / "nowhere")
+    assert registry.describe(str(copy)).fingerprint == before
+    (copy / WEIGHTS).unlink()
+    (copy / WEIGHTS).symlink_to(copy / "nowhere")
+    assert "the weights are not there" in missing(copy).what
+
+
+def test_a_wan_folder_that_lacks_parts_is_damaged(copy):
+    index = json.loads((copy / "model_index.json").read_text())
+    del index["vae"], index["scheduler"]
+    (copy / "model_index.json").write_text(json.dumps(index))
+    assert "damaged: model_index.json names no scheduler and no vae" in missing(copy).what
+
+
 def test_a_hub_id_is_found_in_the_local_cache(wan21, empty_hub_cache):
     repository = empty_hub_cache / "models--Wan-AI--Wan2.1-T2V-1.3B-Diffusers"
     shutil.copytree(wan21, repository / "snapshots" / "abc123")

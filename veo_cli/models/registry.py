@@ -9,6 +9,7 @@ import difflib
 import json
 import math
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -37,6 +38,7 @@ ALIASES = {
 }
 _480P = ((832, 480), (480, 832))
 _720P = ((1280, 720), (720, 1280))
+_HUB_ID = re.compile(r"\w[\w.-]{0,95}/\w[\w.-]{0,95}", re.ASCII)
 _MAX_LATENT_FRAMES = 1024  # WanTransformer3DModel's rope_max_seq_len, unless its config says otherwise
 
 
@@ -125,7 +127,17 @@ def describe(name_or_path: str) -> ModelInfo:
     weights that are not safetensors, a model that does not make video from text.
     """
     path = find_folder(name_or_path)
-    stats = ((str(file), file.stat()) for file in sorted([*path.glob("*"), *path.glob("*/*")]))
+    if not os.path.isfile(path / "model_index.json"):  # before the folder is walked: it may be any at all
+        raise ModelMissing(
+            "this is not a model folder in diffusers format",
+            where=str(path),
+            why="it has no model_index.json",
+            fix="give the folder that holds model_index.json"
+            if name_or_path != SHIPPED and os.path.isdir(os.path.expanduser(name_or_path))
+            else _fix_for(name_or_path),
+        )
+    files = (file for file in sorted([*path.glob("*"), *path.glob("*/*")]) if os.path.isfile(file))
+    stats = ((str(file), file.stat()) for file in files)
     stamp = tuple((file, stat.st_mtime_ns, stat.st_size) for file, stat in stats)
     return _describe(name_or_path, path, stamp)
 
@@ -134,18 +146,19 @@ def find_folder(name_or_path: str) -> Path:
     """The model folder that a name, alias, path or hub id means on this machine. Raises ModelMissing."""
     if name_or_path == SHIPPED:
         return data_path("weights") / SHIPPED
-    path = Path(name_or_path).expanduser()
-    if path.is_dir():
+    if not name_or_path.strip():
+        raise ModelMissing("the model's name is empty", fix="list the models that are here:  veo models")
+    path = Path(os.path.expanduser(name_or_path))
+    if os.path.isdir(path):  # of os.path, which takes names that no file system could hold
         return path.resolve()
-    if path.exists():
+    if os.path.exists(path):
         raise ModelMissing(
             "a model is a folder, this is a file",
             where=name_or_path,
             fix="give the folder with model_index.json",
         )
     hub_id = ALIASES.get(name_or_path.lower(), name_or_path)
-    looks_like_path = name_or_path.startswith((".", "~", "/")) or name_or_path.count("/") != 1
-    if hub_id in ALIASES.values() or not looks_like_path:
+    if hub_id in ALIASES.values() or _HUB_ID.fullmatch(name_or_path):
         cached = hub_cache.find(hub_id)
         if cached is not None:
             return cached
@@ -225,13 +238,6 @@ def download(name: str, *, announce: Callable[[str, str, int], None]) -> Path:
 def _describe(name: str, path: Path, stamp: tuple[Any, ...]) -> ModelInfo:
     del stamp  # part of the cache's key: a changed folder is read again
     fix = _fix_for(name)
-    if not (path / "model_index.json").is_file():
-        raise ModelMissing(
-            "this is not a model folder in diffusers format",
-            where=str(path),
-            why="it has no model_index.json",
-            fix=fix or "give the folder that holds model_index.json",
-        )
     index = _read_json(path / "model_index.json", fix)
     pipeline_class = str(index.get("_class_name", ""))
     components = {
@@ -239,6 +245,15 @@ def _describe(name: str, path: Path, stamp: tuple[Any, ...]) -> ModelInfo:
         for key, value in index.items()
         if isinstance(value, list) and len(value) == 2 and value[1] is not None
     }
+    if pipeline_class == "WanPipeline" or pipeline_class in _GENERIC_KNOWN:
+        absent = [part for part in ("scheduler", "transformer", "vae") if part not in components]
+        if absent:
+            raise ModelMissing(
+                f"the model is damaged: model_index.json names no {' and no '.join(absent)}",
+                where=str(path),
+                why=f"a {pipeline_class} has them",
+                fix=fix,
+            )
     for component in components:
         if not (path / component).is_dir():
             raise ModelMissing(
@@ -248,9 +263,13 @@ def _describe(name: str, path: Path, stamp: tuple[Any, ...]) -> ModelInfo:
                 fix=fix,
             )
     weights: dict[str, Weights] = {}
-    files = [path / "model_index.json", *path.glob("*.json")]
+    files = [path / "model_index.json", *(file for file in path.glob("*.json") if file.is_file())]
     for component in components:
-        files += [p for p in (path / component).iterdir() if p.suffix in (".json", ".model", ".txt")]
+        files += [
+            file
+            for file in (path / component).iterdir()
+            if file.suffix in (".json", ".model", ".txt") and file.is_file()
+        ]
         found = find_weights(path / component, fix=fix)
         if found is not None:
             weights[component] = found
@@ -427,7 +446,7 @@ def _fix_for(name: str) -> str:
     """The command or act that brings a model's files again."""
     if name == SHIPPED:
         return "install veo again:  pip install --force-reinstall veo"
-    if Path(name).expanduser().is_dir():
+    if os.path.isdir(os.path.expanduser(name)):
         return "copy or save the model folder again"
     return f"download what is missing:  veo models {ALIASES.get(name.lower(), name)} --download"
 

@@ -85,7 +85,7 @@ def read_header(path: Path, *, fix: str = "") -> dict[str, Any]:
 def _index_or_file(folder: Path, pattern: str) -> Path | None:
     """The match that diffusers or transformers would take: no variant before a variant, known stems only."""
     found = [path for path in sorted(folder.glob(pattern)) if path.name.split(".")[0].split("-")[0] in _STEMS]
-    found = [path for path in found if "-of-" not in path.name]
+    found = [path for path in found if "-of-" not in path.name and path.is_file()]
     return min(found, key=lambda path: len(path.name), default=None)
 
 
