@@ -158,7 +158,7 @@ def details(resolved: ResolvedJob) -> Details:
 
 def state_of(resolved: ResolvedJob, output_folder: Path) -> JobState:
     """How far a job has come, from its sidecar and its state folder; nothing heavy is read."""
-    if resolved.output_path.is_file() and _sidecar_job_id(resolved.output_path) == resolved.job_id:
+    if _is_whole(resolved.output_path, resolved.job_id):
         return "done"
     progress = progress_of(output_folder, resolved.job_id)
     if progress == "latents":
@@ -166,13 +166,17 @@ def state_of(resolved: ResolvedJob, output_folder: Path) -> JobState:
     return "part" if progress == "step" else "new"
 
 
-def _sidecar_job_id(clip: Path) -> str | None:
+def _is_whole(clip: Path, job_id: str) -> bool:
+    """Whether the clip is there, made by this job, and as large as its sidecar says."""
     try:
+        size_bytes = clip.stat().st_size
         record = json.loads(clip.with_suffix(".json").read_bytes())
     except (OSError, ValueError):
-        return None
-    job_id = record.get("job_id") if isinstance(record, dict) else None
-    return job_id if isinstance(job_id, str) else None
+        return False
+    if not isinstance(record, dict) or record.get("job_id") != job_id:
+        return False
+    facts = record.get("clip")
+    return not isinstance(facts, dict) or facts.get("size_bytes", size_bytes) == size_bytes
 
 
 def _planned(resolved: ResolvedJob, folder: Path, device: str) -> PlannedJob:

@@ -70,9 +70,12 @@ def _taken(resolved: ResolvedJob, output_folder: Path) -> Fault | None:
     if not path.exists():
         return None
     try:
-        why = f"made by another job, seed {sidecar.read(path).job.seed}"
+        record = sidecar.read(path)
+        if record.job_id == resolved.job_id:
+            return None  # this job's own, damaged
+        why = f"made by another job, seed {record.job.seed}"
     except VeoError:
-        why = "veo did not make it"
+        why = "no sidecar says that veo made it"
     return Fault("there is a file of that name already", str(path), why, fix)
 
 

@@ -242,6 +242,15 @@ def test_a_clip_is_in_place_and_its_time_told_before_the_next_job_ends(tmp_path:
         assert done["seconds"] < 1.3 * sum(done["stage_seconds"].values()) + 1
 
 
+def test_a_damaged_clip_is_rendered_again(batch: Batch, reference: dict[str, str]) -> None:
+    assert batch.run()[0] == 0
+    (clip,) = batch.out.glob("*.mp4")
+    clip.write_bytes(b"junk")
+    assert batch.run()[0] == 0
+    assert batch.digests() == reference
+    assert clip.stat().st_size > 100
+
+
 def test_two_processes_on_one_folder(batch: Batch) -> None:
     first = batch.start(before=partial(faults.slow_steps, 1.0))
     first.wait_for(lambda: bool(batch.events("step_done")))

@@ -34,7 +34,7 @@ def test_a_file_that_is_there_already_is_not_overwritten_unless_forced(
     (job,) = resolve(JOBS.format(seed=1))
     job.output_path.parent.mkdir()
     job.output_path.write_bytes(b"a film of mine")
-    with pytest.raises(SpecificationError, match="veo did not make it") as caught:
+    with pytest.raises(SpecificationError, match="no sidecar says") as caught:
         check([job], tmp_path / "out")
     assert "--force" in caught.value.fault.fix
     check([job], tmp_path / "out", force=True)

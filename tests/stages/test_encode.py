@@ -161,6 +161,17 @@ def test_contradicting_settings(settings, field):
     assert [fault.where for fault in setting_faults(EncodeSettings(**settings))] == [field]
 
 
+@pytest.mark.parametrize("bitrate", ["20X", "-1", "0", "0.0M", "M", ""])
+def test_a_bitrate_that_means_nothing(bitrate):
+    (fault,) = setting_faults(EncodeSettings(bitrate=bitrate))
+    assert fault.where == "encode.bitrate"
+
+
+@pytest.mark.parametrize("bitrate", ["20M", "800k", "1.5G", "64000"])
+def test_bitrates_as_ffmpeg_writes_them(bitrate):
+    assert setting_faults(EncodeSettings(bitrate=bitrate)) == []
+
+
 def test_settings_in_agreement():
     for settings in ({}, {"crf": 20}, {"bitrate": "5M"}, {"lossless": True}, {"encoder": "libx265"}):
         assert setting_faults(EncodeSettings(**settings)) == []

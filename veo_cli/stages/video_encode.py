@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 from pathlib import Path
 from types import TracebackType
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 DEFAULT_CRF = 18.0
+BITRATE = r"(?=.*[1-9])\d+(\.\d+)?[kKmMgG]?"  # more than nothing, in bits a second
 MAX_ENCODER_THREADS = 16  # x265 gains nothing beyond, and takes memory for each
 PNG_END = b"IEND\xaeB`\x82"  # the last chunk's name and checksum
 NARROW = 64  # pixels; x265 4.3 corrupts its heap on pictures 33 to 49 wide unless its blocks are 16 pixels
@@ -91,7 +93,7 @@ def size_faults(settings: EncodeSettings, width: int, height: int) -> list[Fault
 
 
 def setting_faults(settings: EncodeSettings) -> list[Fault]:
-    """Encode settings that contradict each other; `where` is the field."""
+    """Encode settings that mean nothing or contradict each other; `where` is the field."""
     faults = []
     quality = [name for name in ("crf", "bitrate") if getattr(settings, name) is not None]
     if settings.lossless:
@@ -101,6 +103,9 @@ def setting_faults(settings: EncodeSettings) -> list[Fault]:
         faults.append(
             Fault(f"{names} exclude each other", where=f"encode.{quality[-1]}", fix="keep one of them")
         )
+    if settings.bitrate is not None and not re.fullmatch(BITRATE, settings.bitrate):
+        what = f"encode.bitrate: {settings.bitrate!r} is not a bitrate"
+        faults.append(Fault(what, where="encode.bitrate", fix="write, say, bitrate: 20M, or 800k"))
     if settings.encoder != "auto" and settings.encoder not in ENCODERS[settings.codec]:
         fitting = " or ".join(ENCODERS[settings.codec])
         faults.append(
