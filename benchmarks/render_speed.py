@@ -1,9 +1,9 @@
 """How long `veo render` takes from the command to the closed file, and how much memory, with the model that ships inside.
 
-    python -m benchmarks.render_speed
+    python -m benchmarks.render_speed [RUNS]
 
 The default prompt with the default settings and with the draft preset, each in a fresh process, the best and the worst
-of three. The figures are those of a machine that does nothing else.
+of RUNS (three). The figures are those of a machine that does nothing else.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 from benchmarks import record
 
 PROMPT = Path(__file__).parent.parent / "examples" / "lighthouse.yaml"
-RUNS = 3
+RUNS = int(sys.argv[1]) if len(sys.argv) > 1 else 3
 
 
 def render(arguments: list[str]) -> dict[str, Any]:
