@@ -12,7 +12,6 @@ nvidia-nvcomp) is measured in the same run where it is installed. Without a devi
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Callable
@@ -391,10 +390,8 @@ def run(*, num_frames: int = 24, repeats: int = 20, out: Path | None = None) -> 
     named = {
         figure.name: {k: v for k, v in asdict(figure).items() if v not in (None, "")} for figure in figures
     }
-    if out is None:
-        record.write("kernels" if device else "kernels_cpu", named)
-    else:
-        out.write_text(json.dumps({"machine": record.machine(), "figures": named}, indent=2) + "\n")
+    packages = ("cupy-cuda13x", "cupy-cuda12x", "nvidia-nvcomp-cu13", "nvidia-nvcomp-cu12")
+    record.write("kernels" if device else "kernels_cpu", named, to=out, packages=packages)
     return figures
 
 

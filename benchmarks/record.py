@@ -7,7 +7,9 @@ import os
 import platform
 import shlex
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +26,13 @@ def machine() -> dict[str, Any]:
     return found
 
 
-def write(name: str, figures: dict[str, Any]) -> Path:
-    """Write benchmarks/results/NAME.json and return its path."""
+def write(
+    name: str, figures: dict[str, Any], *, to: Path | None = None, packages: Sequence[str] = ()
+) -> Path:
+    """Write benchmarks/results/NAME.json, or the file `to`, and return its path.
+
+    packages: distributions whose versions are to be told besides the usual ones, those that are installed.
+    """
     from veo_cli.versions import versions
 
     module = getattr(sys.modules.get("__main__"), "__spec__", None)
@@ -34,13 +41,21 @@ def write(name: str, figures: dict[str, Any]) -> Path:
         "command": shlex.join(command),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": machine(),
-        "versions": versions(),
+        "versions": versions() | {name: version(name) for name in packages if _installed(name)},
         "figures": figures,
     }
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{name}.json"
+    path = to or RESULTS / f"{name}.json"
+    path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(record, indent=2) + "\n")
     return path
+
+
+def _installed(package: str) -> bool:
+    try:
+        version(package)
+    except PackageNotFoundError:
+        return False
+    return True
 
 
 def _processor() -> str:
