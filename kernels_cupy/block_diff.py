@@ -25,19 +25,33 @@ def changed_blocks(
 
     layout = FrameLayout(len(frames), tuple(plane.shape for plane in frames[0]))
     with on_current_stream():
-        ids = cupy.empty(layout.num_tiles, np.uint32)
-        count = cupy.zeros(1, np.uint32)
-        arguments = (
-            pointers([plane for planes in frames for plane in planes]),
-            pointers([plane for planes in stored for plane in planes]),
-            cupy.asarray(descriptors(layout)),
-            np.int32(len(layout.planes)),
-            np.int32(layout.num_positions),
-            np.uint32(threshold_ppm),
-            ids,
-            count,
+        sources, others = (
+            pointers([plane for planes in given for plane in planes]) for given in (frames, stored)
         )
-        launch("block_diff", "changed_blocks", (layout.num_tiles,), (256,), arguments)
+        ids, count = cupy.empty(layout.num_tiles, np.uint32), cupy.zeros(1, np.uint32)
+        find_changed(layout, cupy.asarray(descriptors(layout)), sources, others, threshold_ppm, ids, count)
         found: NDArray[np.uint32] = ids[: int(count[0])].get()
     found.sort()
     return found
+
+
+def find_changed(
+    layout: FrameLayout, planes: Any, sources: Any, stored: Any, threshold_ppm: int, ids: Any, count: Any
+) -> None:
+    """The same on arrays that are there already; not waited for.
+
+    planes: `delta_quant.descriptors` on the device. sources, stored: `launch.pointers`, frame by frame. ids:
+    (layout.num_tiles,) uint32, filled from the front in any order. count: (1,) uint32, which the caller zeroes.
+    """
+    arguments = (
+        sources,
+        stored,
+        planes,
+        np.int32(len(layout.planes)),
+        np.int32(layout.num_positions),
+        np.uint32(threshold_ppm),
+        ids,
+        count,
+    )
+    with on_current_stream():
+        launch("block_diff", "changed_blocks", (layout.num_tiles,), (256,), arguments)

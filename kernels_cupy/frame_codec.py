@@ -27,17 +27,13 @@ from kernels_cupy.frame_format import (
     pack_header,
     unpack_header,
 )
+from kernels_cupy.launch import on_device
 from kernels_cupy.reference import delta_quant as reference
 
 MAX_CODE_10BIT = 1023
 DEFAULT_MAX_SAMPLES = 1 << 34  # 32 GiB of 16-bit samples; from_bytes refuses more unless told otherwise
 
 Planes = Sequence[Any]  # one frame: arrays (height, width)
-
-
-def on_device(array: Any) -> bool:
-    """Whether this is a CuPy array or a torch CUDA tensor."""
-    return bool(getattr(array, "is_cuda", False)) or type(array).__module__.partition(".")[0] == "cupy"
 
 
 def as_samples(plane: Any) -> tuple[Any, SampleType]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from kernels_cupy import loader
@@ -34,7 +35,10 @@ def allocate_through_torch() -> None:
 
     def allocate(size: int, device: int) -> int:
         stream = torch.cuda.current_stream(device).cuda_stream
-        return int(torch.cuda.caching_allocator_alloc(size, device, stream)) if size else 0
+        try:
+            return int(torch.cuda.caching_allocator_alloc(size, device, stream)) if size else 0
+        except torch.OutOfMemoryError as error:
+            raise MemoryError(str(error)) from error
 
     def release(pointer: int, device: int) -> None:
         if pointer:
@@ -43,9 +47,18 @@ def allocate_through_torch() -> None:
     cupy.cuda.set_allocator(cupy.cuda.PythonFunctionAllocator(allocate, release).malloc)
 
 
+def free_device_bytes() -> int | None:
+    """What may still be allocated on torch's current device; None without torch."""
+    torch = _torch()
+    if torch is None:
+        return None
+    held = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
+    return int(torch.cuda.mem_get_info()[0] + held)
+
+
 @contextmanager
 def on_current_stream() -> Iterator[None]:
-    """CuPy's work inside goes to torch's current stream."""
+    """CuPy's work inside goes to torch's current device and stream."""
     torch = _torch()
     if torch is None:
         yield
@@ -53,8 +66,48 @@ def on_current_stream() -> Iterator[None]:
     import cupy
 
     allocate_through_torch()
-    with cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream):
+    stream = torch.cuda.current_stream().cuda_stream
+    with cupy.cuda.Device(torch.cuda.current_device()), cupy.cuda.ExternalStream(stream):
         yield
+
+
+@dataclass(frozen=True)
+class Ready:
+    """When device arrays are whole: an event on the stream that makes them."""
+
+    device: int
+    event: Any
+
+
+def mark_ready() -> Ready | None:
+    """What is queued on torch's current stream by now; None without torch."""
+    torch = _torch()
+    if torch is None:
+        return None
+    event = torch.cuda.Event()
+    event.record()
+    return Ready(torch.cuda.current_device(), event)
+
+
+@contextmanager
+def beside(ready: Ready | None) -> Iterator[None]:
+    """Work inside waits for `ready` and for nothing else: a stream of its own, so that a reader in another thread does
+    not stand in line behind the next job's sampling. Wait for the work's end before arrays of another stream that it
+    reads are freed.
+    """
+    torch = _torch()
+    if torch is None or ready is None:
+        yield
+        return
+    with torch.cuda.stream(_side_stream(ready.device)):
+        torch.cuda.current_stream().wait_event(ready.event)
+        with on_current_stream():
+            yield
+
+
+@functools.cache
+def _side_stream(device: int) -> Any:
+    return _torch().cuda.Stream(device)
 
 
 def launch(
@@ -82,6 +135,19 @@ def device_array(array: Any) -> Any:
             # DLPack knows no bfloat16 in CuPy; floats are about to be converted anyhow.
             return cupy.from_dlpack(tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor)
         return cupy.asarray(array)
+
+
+def on_device(array: Any) -> bool:
+    """Whether this is a CuPy array or a torch CUDA tensor."""
+    return bool(getattr(array, "is_cuda", False)) or type(array).__module__.partition(".")[0] == "cupy"
+
+
+def to_host(array: Any) -> Any:
+    """An array's contents as NumPy; a CuPy array is waited for on torch's current stream."""
+    if not on_device(array):
+        return array
+    with on_current_stream():
+        return array.get()
 
 
 def to_pinned(array: Any) -> Any:

@@ -67,3 +67,17 @@ def kernel(name: str, function: str) -> Any:
     except cupy.cuda.runtime.CUDARuntimeError as error:
         raise DeviceMissing(f"no CUDA device: {error}") from error
     return _module(name, device).get_function(function)
+
+
+@functools.cache
+def why_not() -> str:
+    """Why the kernels cannot be used in this process, or "" where they can; compiles one to know."""
+    try:
+        kernel("delta_quant", "encode_tiles")
+    except DeviceMissing as error:
+        return str(error)
+    except (
+        Exception
+    ) as error:  # NVRTC's log is in the message, and CuPy has no one class for all that can fail
+        return f"CuPy cannot compile for this device: {str(error).partition(chr(10))[0]}"
+    return ""

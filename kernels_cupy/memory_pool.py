@@ -92,6 +92,35 @@ class MemoryPool:
             new, self._misused = misused - self._misused, misused
             raise PoolMisuse(f"{new} of the pages are free already, or not of this pool")
 
+    def pages_for(self, nbytes: int) -> int:
+        return -(-nbytes // self.page_bytes)
+
+    def write(self, data: Any) -> Any:
+        """Copy `data`, CuPy uint8, a multiple of 16 bytes, into pages, (pages_for(data.nbytes),) ids, which the caller
+        releases. Raises PoolExhausted."""
+        pages = self.acquire(self.pages_for(data.nbytes))
+        self._copy("write_pages", pages, data)
+        return pages
+
+    def read(self, pages: Any, nbytes: int) -> Any:
+        """What `write` put there, (nbytes,) CuPy uint8; not waited for."""
+        import cupy
+
+        with on_current_stream():
+            data = cupy.empty(nbytes, np.uint8)
+        self._copy("read_pages", pages, data)
+        return data
+
+    def _copy(self, function: str, pages: Any, data: Any) -> None:
+        if self.page_bytes % UNIT_BYTES or data.nbytes % UNIT_BYTES:
+            raise ValueError(f"pages and data are copied in units of {UNIT_BYTES} bytes")
+        if not pages.size:
+            return
+        sizes = np.uint32(self.page_bytes // UNIT_BYTES), np.uint64(int(data.nbytes) // UNIT_BYTES)
+        arguments = (self.slab, sizes[0], pages, data, sizes[1])
+        with on_current_stream():
+            launch("memory_pool", function, (int(pages.size),), (_THREADS,), arguments)
+
     def page(self, page: int) -> Any:
         """The bytes of a page, a CuPy uint8 view of the slab."""
         return self.slab[page * self.page_bytes : (page + 1) * self.page_bytes]

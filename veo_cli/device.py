@@ -11,14 +11,15 @@ _NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")  # there once the kernel mo
 
 
 def resolve_device(asked: str) -> str:
-    """ "auto" (the first GPU, else the CPU), "cpu", "cuda" or "cuda:N" as torch knows it. Imports torch.
+    """ "auto" (the first GPU, else the CPU), "cpu", "cuda" or "cuda:N" as torch knows it; a GPU becomes torch's current
+    device. Imports torch.
 
     Raises SpecificationError for another word, EnvironmentFault for a GPU that is not there.
     """
     import torch
 
     if asked == "auto":
-        return "cuda:0" if torch.cuda.is_available() else "cpu"
+        asked = "cuda:0" if torch.cuda.is_available() else "cpu"
     if asked == "cpu":
         return asked
     named = re.fullmatch(r"cuda(?::(\d+))?", asked)
@@ -35,6 +36,7 @@ def resolve_device(asked: str) -> str:
             why=f"torch sees {have} GPUs" if have else "torch sees no GPU",
             fix="see what works here:  veo doctor",
         )
+    torch.cuda.set_device(index)
     return f"cuda:{index}"
 
 

@@ -13,7 +13,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "memory": ("offload", "tiled_decode", "checkpoint_every"),
     "upscale": ("fit",),
     "encode": (
-        "codec", "encoder", "crf", "bitrate", "codec_preset", "tune", "lossless", "chroma", "color", "frames",
+        "codec", "encoder", "crf", "bitrate", "codec_preset", "tune", "lossless", "chroma", "color",
+        "reuse_threshold", "frames",
     ),
 }  # fmt: skip
 

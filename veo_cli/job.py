@@ -80,6 +80,9 @@ class EncodeSettings(Settings):
     lossless: bool = False
     chroma: Literal["420", "444"] = "420"
     color: Literal["bt709", "bt2020"] = "bt709"
+    reuse_threshold: Annotated[float, Field(ge=0, le=1)] = (
+        0.0  # 64x64 blocks that change less stay; 0: none do
+    )
     frames: Literal["none", "png16"] = "none"  # png16: a folder of 16-bit RGB PNGs beside the clip
 
 

@@ -1,7 +1,7 @@
 """THE MAP: how one job becomes one clip.
 
     Job -> text_encode -> TextEmbedding -> denoise -> Latents (durable)
-        -> decode -> FrameChunk -> fit -> FrameChunk -> to_yuv -> YuvFrame -> ClipWriter (ffmpeg) -> NAME.mp4
+        -> decode -> FrameChunk -> fit -> FrameChunk -> to_yuv -> YuvFrame -> reuse -> ClipWriter (ffmpeg) -> NAME.mp4
         -> quality gate -> sidecar -> NAME.json
 
 Data moves one way. `render` returns as soon as the last frame is handed over, so that the caller may sample the next
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from kernels_cupy.loader import why_not
 from veo_cli import durable_file
 from veo_cli.errors import VeoError
 from veo_cli.events import (
@@ -33,6 +34,7 @@ from veo_cli.journal import JobJournal
 from veo_cli.models.video_model import VideoModel
 from veo_cli.resolve import ResolvedJob
 from veo_cli.stages import denoise, quality_gate, sidecar
+from veo_cli.stages.block_reuse import BlockReuse
 from veo_cli.stages.clip_writer import ClipWriter
 from veo_cli.stages.fit import fit
 from veo_cli.stages.to_yuv import to_yuv
@@ -163,13 +165,19 @@ def render(
     """
     started = time.monotonic()
     clock = StageClock(resolved.job_id, listener)
-    job = resolved.job
+    job, encode = resolved.job, resolved.job.encode
     notes = list(resolved.notes)
     # That there is none is better known before sampling than after it.
-    encoder = choose_encoder(job.encode, pixel_format(job.encode))
+    encoder = choose_encoder(encode, pixel_format(encode))
     if encoder.note:
         notes.append(encoder.note)
         listener(Warned("encoder_fallback", encoder.note, resolved.job_id))
+
+    kernels_missing = why_not() if device != "cpu" else ""
+    if kernels_missing:
+        notes.append(f"frames are converted by torch and compressed by NumPy: {kernels_missing}")
+        listener(Warned("kernels_missing", notes[-1], resolved.job_id))
+    kernels = device != "cpu" and not kernels_missing
 
     if isinstance(progress, Latents):
         latents = progress
@@ -179,15 +187,16 @@ def render(
     stop.raise_if_requested(kept=KEPT_LATENTS)
 
     watch = quality_gate.FrameWatch()
+    reuse = BlockReuse(encode.reuse_threshold)
     with keeping(KEPT_LATENTS), clock.stage("decode"):
         writer = ClipWriter(resolved.output_path, job, journal.folder / "frames" if device != "cpu" else None)
         try:
             for chunk in model.decode(job, latents):
                 watch.see(chunk)
-                fitted = fit(chunk, job.width, job.height, job.upscale.fit)
+                fitted = fit(chunk, job.width, job.height, job.upscale.fit, kernels=kernels)
                 writer.put_rgb(fitted)
-                for frame in to_yuv(fitted, color=job.encode.color, chroma=job.encode.chroma):
-                    writer.put(frame)
+                for frame in to_yuv(fitted, color=encode.color, chroma=encode.chroma, kernels=kernels):
+                    writer.put(reuse(frame))
                 listener(FramesDone(resolved.job_id, watch.num_frames, job.num_frames))
                 stop.raise_if_requested(kept=KEPT_LATENTS)
             checks = watch.check(num_frames=job.num_frames)

@@ -3,6 +3,7 @@
 // initialise_pool   ring, references and counters of a pool whose pages are all free
 // acquire_pages     pages[i] = a page, or POOL_EMPTY where there was none left
 // release_pages, share_pages   for every pages[i]
+// write_pages, read_pages   data[0 .. num_units) in 16-byte units to and from pages[0], pages[1], ...; a block a page
 // Bound: atomics; a warp draws its tickets with two.
 
 #include "memory_pool.cuh"
@@ -32,6 +33,20 @@ extern "C" __global__ void share_pages(u32* ring, u32* references, u64* counters
   const Pool pool = {ring, references, counters, num_pages};
   const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < count) pool_share(pool, pages[i]);
+}
+
+extern "C" __global__ void __launch_bounds__(128)
+write_pages(uint4* __restrict__ slab, u32 units_per_page, const u32* __restrict__ pages, const uint4* __restrict__ data,
+            u64 num_units) {
+  const u64 page = (u64)pages[blockIdx.x] * units_per_page, start = (u64)blockIdx.x * units_per_page;
+  for (u32 i = threadIdx.x; i < units_per_page && start + i < num_units; i += 128) slab[page + i] = data[start + i];
+}
+
+extern "C" __global__ void __launch_bounds__(128)
+read_pages(const uint4* __restrict__ slab, u32 units_per_page, const u32* __restrict__ pages, uint4* __restrict__ data,
+           u64 num_units) {
+  const u64 page = (u64)pages[blockIdx.x] * units_per_page, start = (u64)blockIdx.x * units_per_page;
+  for (u32 i = threadIdx.x; i < units_per_page && start + i < num_units; i += 128) data[start + i] = slab[page + i];
 }
 
 // What a decoder's kernel does with the pool, for the tests: acquire, and release every other page, all at once.

@@ -98,6 +98,7 @@ def module() -> types.ModuleType:
     cupy.__dict__.update(
         ndarray=ndarray,
         empty=empty,
+        where=lambda *given: asarray(np.where(*given)),
         zeros=zeros,
         asarray=asarray,
         array=asarray,

@@ -14,7 +14,15 @@ MAX_SPILLED_BYTES = 16  # a loop's invariant or two; more means that a change co
 KERNELS = {
     "delta_quant": {"encode_tiles", "decode_tiles", "reorder"},
     "block_diff": {"changed_blocks"},
-    "memory_pool": {"initialise_pool", "acquire_pages", "release_pages", "share_pages", "churn_pages"},
+    "memory_pool": {
+        "initialise_pool",
+        "acquire_pages",
+        "release_pages",
+        "share_pages",
+        "write_pages",
+        "read_pages",
+        "churn_pages",
+    },
     "lz4_block": {"compress_chunks", "decompress_chunks"},
     "color": {"rgb_to_yuv"},
     "lanczos": {"resize_columns", "resize_rows"},

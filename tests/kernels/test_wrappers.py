@@ -147,20 +147,92 @@ def test_the_store_with_frames_made_on_the_device(cupy, tmp_path):
     from veo_cli.stages.frame_store import FrameStore
     from veo_cli.values import YuvFrame
 
-    store = FrameStore(10_000, tmp_path / "spool", budget_device_bytes=40_000)
+    store = FrameStore(10_000, tmp_path / "spool", budget_device_bytes=50_000)
     for index in range(9):
         frame = make_frame(index)
         store.put(YuvFrame(*(cupy.asarray(part) for part in (frame.y, frame.cb, frame.cr)), index=index))
     store.close()
     report = store.report()
     assert report.frames_compressed == 9
-    assert 0 < report.peak_device_bytes <= 40_000
+    assert 0 < report.peak_device_bytes <= 50_000
     assert 0 < report.peak_host_bytes <= 10_000
     assert report.frames_spooled > 0
     for index, taken in enumerate(store.frames()):
         assert type(taken.y) is np.ndarray
         assert_same(taken, index)
     assert index == 8
+    assert store._pool.statistics().in_use == 0
+
+
+def test_data_in_pages(cupy):
+    from kernels_cupy.memory_pool import MemoryPool, PoolExhausted
+
+    pool = MemoryPool(7, 64)
+    pool.release(pool.acquire(3))  # so that pages are not handed out from the first on
+    data = cupy.asarray(np.random.default_rng(0).integers(0, 256, 208, np.uint8))
+    pages = pool.write(data)
+    assert np.array_equal(pool.read(pages, 208).get(), data.get())
+    assert pool.statistics().in_use == 4
+    assert [pool.page(int(page)).get()[0] for page in pages.get()] == list(data.get()[::64])
+    with pytest.raises(PoolExhausted):
+        pool.write(data)
+    assert pool.write(data[:0]).size == 0
+    with pytest.raises(ValueError, match="16 bytes"):
+        pool.write(data[:17])
+
+
+def test_a_device_without_room_for_the_slab_has_no_tier(cupy, tmp_path, monkeypatch):
+    from kernels_cupy import memory_pool
+    from tests.kernels.test_frame_store import assert_same, make_frame
+    from veo_cli.stages.frame_store import FrameStore
+    from veo_cli.values import YuvFrame
+
+    def full(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(memory_pool, "MemoryPool", full)
+    store = FrameStore(1 << 20, tmp_path / "spool", budget_device_bytes=1 << 20)
+    for index in range(3):
+        frame = make_frame(index)
+        store.put(YuvFrame(*(cupy.asarray(part) for part in (frame.y, frame.cb, frame.cr)), index=index))
+    store.close()
+    assert store.report().peak_device_bytes == 0
+    for index, taken in enumerate(store.frames()):
+        assert_same(taken, index)
+    assert index == 2
+
+
+def test_the_stages_with_kernels_are_those_without(cupy):
+    import torch
+
+    from veo_cli.stages.block_reuse import BlockReuse
+    from veo_cli.stages.fit import fit
+    from veo_cli.stages.to_yuv import to_yuv
+    from veo_cli.values import FrameChunk
+
+    frames = torch.rand((3, 3, 30, 40), generator=torch.Generator().manual_seed(0))
+    frames[1] = frames[0] + 0.001
+    chunk = FrameChunk(frames, 5)
+    for width, height, mode in ((80, 60, "stretch"), (70, 70, "crop"), (64, 90, "pad"), (40, 30, "crop")):
+        ours = fit(chunk, width, height, mode, kernels=True)
+        theirs = fit(chunk, width, height, mode)
+        assert ours.first_index == 5
+        assert ours.frames.shape == (3, 3, height, width)
+        assert float((ours.frames - theirs.frames).abs().max()) < 1e-5
+    for color, chroma in (("bt709", "420"), ("bt2020", "444")):
+        reuse, reuse_too = BlockReuse(0.005), BlockReuse(0.005)
+        pairs = zip(
+            to_yuv(chunk, color=color, chroma=chroma, kernels=True),
+            to_yuv(chunk, color=color, chroma=chroma),
+            strict=True,
+        )
+        for number, (made, other) in enumerate(pairs, 5):
+            made, other = reuse(made), reuse_too(other)
+            assert made.index == other.index == number and made.chroma == chroma
+            for part in ("y", "cb", "cr"):
+                a, b = getattr(made, part), getattr(other, part)
+                assert type(a).__module__ == "cupy"
+                assert np.abs(a.get().astype(int) - b).max() <= 1
 
 
 def test_equal_sees_a_difference():

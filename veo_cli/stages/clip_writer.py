@@ -44,7 +44,8 @@ class ClipWriter:
                 raise
         frame_bytes = job.width * job.height * 2 * (3 if job.encode.chroma == "444" else 1.5)
         budget = max(HOST_BUDGET_BYTES, int(HOST_BUDGET_FRAMES * frame_bytes))
-        self._store = FrameStore(budget, spool_dir, budget_device_bytes=DEVICE_BUDGET_BYTES)
+        on_device = min(DEVICE_BUDGET_BYTES, int(job.num_frames * frame_bytes))
+        self._store = FrameStore(budget, spool_dir, budget_device_bytes=on_device)
         self._digest = hashlib.sha256()
         self._error: BaseException | None = None
         self._facts: ClipFacts | None = None

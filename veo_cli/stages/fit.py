@@ -1,7 +1,8 @@
 """Bring frames to exactly the delivered width x height, by Lanczos-3 (antialiased when shrinking).
 
-The filter is that of `kernels_cupy.reference.lanczos`, applied in torch as products with blocks of its banded
-matrix: a block of 64 output samples only reads the few input samples under its windows.
+The filter is that of `kernels_cupy.reference.lanczos`: by the kernel on a GPU that has CuPy, else in torch as
+products with blocks of its banded matrix: a block of 64 output samples only reads the few input samples under its
+windows.
 """
 
 from __future__ import annotations
@@ -77,24 +78,28 @@ def place(source_width: int, source_height: int, width: int, height: int, mode: 
 
 
 @torch.inference_mode()
-def fit(chunk: FrameChunk, width: int, height: int, mode: FitMode = "crop") -> FrameChunk:
+def fit(
+    chunk: FrameChunk, width: int, height: int, mode: FitMode = "crop", *, kernels: bool = False
+) -> FrameChunk:
     """Frames (num_frames, 3, source_height, source_width) to (num_frames, 3, height, width), float32 in [0,
     1].
 
-    Frames that have the size already are handed on untouched. Lanczos overshoot is clamped.
+    Frames that have the size already are handed on untouched. Lanczos overshoot is clamped. kernels: whether
+    `kernels_cupy` works on the frames' device.
     """
     source_height, source_width = chunk.frames.shape[-2:]
     if (source_width, source_height) == (width, height):
         return chunk
     placement = place(source_width, source_height, width, height, mode)
     # One frame at a time: the result of a frame must not depend on how many came in the same chunk.
-    fitted = [_fit_frame(frame, width, height, placement) for frame in chunk.frames]
+    fitted = [_fit_frame(frame, width, height, placement, kernels) for frame in chunk.frames]
     return FrameChunk(torch.stack(fitted), chunk.first_index)
 
 
-def _fit_frame(frame: Tensor, width: int, height: int, to: Placement) -> Tensor:
+def _fit_frame(frame: Tensor, width: int, height: int, to: Placement, kernels: bool) -> Tensor:
     window = frame[:, to.top : to.top + to.height, to.left : to.left + to.width].to(torch.float32)
-    picture = resize(window, to.target_height, to.target_width).clamp(0.0, 1.0)
+    resized = resize_on_device if kernels else resize
+    picture = resized(window, to.target_height, to.target_width).clamp(0.0, 1.0)
     if (to.target_width, to.target_height) == (width, height):
         return picture
     canvas = picture.new_zeros((picture.shape[0], height, width))
@@ -102,6 +107,14 @@ def _fit_frame(frame: Tensor, width: int, height: int, to: Placement) -> Tensor:
         picture
     )
     return canvas
+
+
+def resize_on_device(planes: Tensor, height: int, width: int) -> Tensor:
+    """`resize` by the kernel."""
+    from kernels_cupy import lanczos as kernel
+
+    resized: Tensor = torch.utils.dlpack.from_dlpack(kernel.resize(planes, height, width))
+    return resized
 
 
 def resize(planes: Tensor, height: int, width: int) -> Tensor:

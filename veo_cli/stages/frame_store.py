@@ -1,9 +1,9 @@
 """Where finished frames wait for the encoder: device memory, then host memory, then disk, within budgets.
 
 One thread puts, another takes; frames leave in the order they came. A frame goes to the first tier that has
-room for it: compressed on the device if it was made there; in host memory, as it is while that fits,
-compressed after that; in a spool on disk. With every tier full, `put` waits for the reader. Nothing is lost:
-what comes out is bit-equal.
+room for it: compressed on the device, in pages of a pool, if it was made there; in host memory, as it is while
+that fits, compressed after that; in a spool on disk. With every tier full, `put` waits for the reader. Nothing is
+lost: what comes out is bit-equal.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,6 +21,10 @@ from veo_cli.values import Chroma, YuvFrame
 
 if TYPE_CHECKING:
     from kernels_cupy.frame_codec import CompressedFrames
+    from kernels_cupy.launch import Ready
+    from kernels_cupy.memory_pool import MemoryPool
+
+SHARE_OF_FREE = 1 / 8  # of the device's free memory: the next job's model needs the rest
 
 Codec = Literal["auto", "always", "never"]
 Tier = Literal["device", "host", "disk"]
@@ -46,7 +51,10 @@ class StoreReport:
 
 @dataclass(frozen=True)
 class _Held:
-    """A frame that waits. Exactly one of frame, compressed, record says where."""
+    """A frame that waits. Exactly one of frame, compressed, record says where.
+
+    pages: where the payload of `compressed` is, in the pool. ready: of a frame made on a device, when it is whole.
+    """
 
     tier: Tier
     nbytes: int
@@ -56,6 +64,9 @@ class _Held:
     frame: YuvFrame | None = None
     compressed: CompressedFrames | None = None
     record: SpoolRecord | None = None
+    pages: Any = None
+    payload_bytes: int = 0
+    ready: Ready | None = None
     decode_on_device: bool = False
 
 
@@ -68,7 +79,7 @@ class FrameStore:
     budget_disk_bytes: None is unlimited. codec: "auto" holds frames uncompressed while they fit into host
     memory, or wherever there is no disk (the NumPy codec takes 0.4 s of a core for a 4K frame), "always", or
     "never" (for those made on the host and held there; on a device and on disk they are always compressed).
-    budget_device_bytes: for frames that are made on a device.
+    budget_device_bytes: for frames that are made on a device; taken whole, as one slab, when the first comes.
 
     A frame that was put must not be written to by its maker.
     """
@@ -95,6 +106,7 @@ class FrameStore:
         self._changed = threading.Condition()
         self._spool_lock = threading.Lock()  # an abort must not pull the files away from under the other side
         self._closed = self._aborted = False
+        self._pool: MemoryPool | None = None
         self._last_put: tuple[list[Any], Tier] | None = None  # planes of the newest frame, and where it went
         self._put = self._taken = self._compressed = self._spooled = self._bytes_in = self._bytes_held = 0
 
@@ -102,18 +114,25 @@ class FrameStore:
 
     def put(self, frame: YuvFrame) -> None:
         """Take a frame; waits while there is no room. Raises StoreAborted, DiskFull, EnvironmentFault."""
-        from kernels_cupy.frame_codec import compress, on_device
+        from kernels_cupy.frame_codec import compress
+        from kernels_cupy.launch import mark_ready, on_device
 
         planes = [frame.y, frame.cb, frame.cr]
         raw_bytes = sum(int(plane.nbytes) for plane in planes)
         made_on_device = on_device(frame.y)
+        if made_on_device and self._pool is None and self._budget["device"]:
+            self._make_pool()
         compressed: CompressedFrames | None = None
         if made_on_device or not self._stays_raw(raw_bytes):
             previous = self._last_put[0] if self._last_put is not None and self._same_planes(planes) else None
-            compressed = compress([planes], previous=previous, bit_depth=frame.bit_depth)
+            compressed = compress(
+                [planes], previous=previous, bit_depth=frame.bit_depth, deterministic=not made_on_device
+            )
         held = None
         while held is None:
             held = self._place(frame, raw_bytes, compressed, made_on_device)
+        if made_on_device:
+            held = replace(held, ready=mark_ready())
         with self._changed:
             self._held.append(held)
             self._put += 1
@@ -123,6 +142,21 @@ class FrameStore:
             self._bytes_held += held.nbytes
             self._last_put = (planes, held.tier)
             self._changed.notify_all()
+
+    def _make_pool(self) -> None:
+        """The device tier's slab; without room for it on the device there is no such tier."""
+        from kernels_cupy.launch import free_device_bytes
+        from kernels_cupy.memory_pool import PAGE_BYTES, MemoryPool
+
+        free_bytes = free_device_bytes()
+        budget = self._budget["device"] or 0
+        if free_bytes is not None:
+            budget = min(budget, int(free_bytes * SHARE_OF_FREE))
+        self._budget["device"] = 0
+        if pages := budget // PAGE_BYTES:
+            with suppress(MemoryError):
+                self._pool = MemoryPool(pages)
+                self._budget["device"] = pages * PAGE_BYTES
 
     def close(self) -> None:
         """No more frames: `frames` ends after the last one."""
@@ -162,10 +196,11 @@ class FrameStore:
         """Put the frame into the first tier with room; None after a wait for some."""
         about = (frame.index, frame.chroma, frame.bit_depth)
         nbytes = raw_bytes if compressed is None else compressed.nbytes
+        in_pages = 0 if compressed is None or self._pool is None else self._bytes_in_pages(compressed)
         with self._changed:
             if self._aborted:
                 raise StoreAborted
-            on_device = made_on_device and self._reserve("device", nbytes)
+            on_device = in_pages > 0 and made_on_device and self._reserve("device", in_pages)
             may_be_held = self._codec != "never" or compressed is None or made_on_device
             on_host = not on_device and may_be_held and self._reserve("host", nbytes)
             to_disk = (
@@ -175,7 +210,8 @@ class FrameStore:
                 self._changed.wait()
                 return None
         if on_device:
-            return _Held("device", nbytes, *about, compressed=compressed, decode_on_device=True)
+            assert compressed is not None
+            return self._into_pages(_Held("device", in_pages, *about, decode_on_device=True), compressed)
         if on_host and compressed is None:
             return _Held("host", nbytes, *about, frame=frame)
         if on_host:
@@ -188,6 +224,18 @@ class FrameStore:
             self._used["disk"] += record.nbytes
             self._peak["disk"] = max(self._peak["disk"], self._used["disk"])
         return _Held("disk", record.nbytes, *about, record=record, decode_on_device=made_on_device)
+
+    def _bytes_in_pages(self, compressed: CompressedFrames) -> int:
+        assert self._pool is not None
+        pages = self._pool.pages_for(int(compressed.payload.nbytes))
+        return int(compressed.table.nbytes) + pages * self._pool.page_bytes
+
+    def _into_pages(self, held: _Held, compressed: CompressedFrames) -> _Held:
+        assert self._pool is not None
+        pages = self._pool.write(compressed.payload)
+        kept = replace(compressed, payload=None)
+        size = int(compressed.payload.nbytes)
+        return replace(held, compressed=kept, pages=pages, payload_bytes=size)
 
     def _write(self, frame: YuvFrame, compressed: CompressedFrames | None) -> SpoolRecord:
         from kernels_cupy.frame_codec import compress
@@ -212,6 +260,7 @@ class FrameStore:
         Raises StoreAborted. To be iterated once, by one thread.
         """
         from kernels_cupy.frame_codec import as_samples
+        from kernels_cupy.launch import beside, to_host
 
         before: list[Any] | None = None
         while True:
@@ -227,8 +276,9 @@ class FrameStore:
                 before = [held.frame.y, held.frame.cb, held.frame.cr]
                 frame = held.frame
             else:
-                before = [as_samples(plane)[0] for plane in self._decode(held, before)]
-                y, cb, cr = (to_numpy(plane) for plane in before)
+                with beside(held.ready):
+                    before = [as_samples(plane)[0] for plane in self._decode(held, before)]
+                    y, cb, cr = (to_host(plane) for plane in before)
                 frame = YuvFrame(y, cb, cr, held.index, held.chroma, held.bit_depth)
             with self._changed:
                 self._used[held.tier] -= held.nbytes
@@ -250,7 +300,11 @@ class FrameStore:
                 compressed = self._spool.read(held.record)
                 self._spool.forget_before(held.record)
         assert compressed is not None
-        if held.decode_on_device:
+        if held.pages is not None:
+            assert self._pool is not None
+            compressed = replace(compressed, payload=self._pool.read(held.pages, held.payload_bytes))
+            self._pool.release(held.pages)
+        elif held.decode_on_device:
             compressed = compressed.to_device()
         return decompress(compressed, previous=before if compressed.layout.chained else None)[0]
 
@@ -279,8 +333,3 @@ class FrameStore:
                 bytes_in=self._bytes_in,
                 bytes_held=self._bytes_held,
             )
-
-
-def to_numpy(plane: Any) -> Any:
-    """A plane in host memory, wherever it is now."""
-    return plane.get() if hasattr(plane, "get") else plane

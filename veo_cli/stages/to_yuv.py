@@ -1,7 +1,7 @@
-"""RGB frames to 10-bit limited-range Y'CbCr planes, in torch, on whatever device the frames are on.
+"""RGB frames to 10-bit limited-range Y'CbCr planes: by the kernel on a GPU that has CuPy, else in torch.
 
-The computation is that of `kernels_cupy.reference.color` (which states formulas, filter taps and sources),
-ordered for few passes over memory: chroma is filtered as B' - Y' and R' - Y', and each plane is written
+The computation is that of `kernels_cupy.reference.color` (which states formulas, filter taps and sources). In torch
+it is ordered for few passes over memory: chroma is filtered as B' - Y' and R' - Y', and each plane is written
 once. float32, so a code may differ by one where the exact value lies within 0.001 of a half.
 """
 
@@ -16,13 +16,22 @@ from kernels_cupy.reference import color as reference
 from veo_cli.values import Chroma, Color, FrameChunk, YuvFrame
 
 
-def to_yuv(chunk: FrameChunk, *, color: Color = "bt709", chroma: Chroma = "420") -> Iterator[YuvFrame]:
-    """Convert a chunk frame by frame; the planes come back as uint16 NumPy arrays on the host.
+def to_yuv(
+    chunk: FrameChunk, *, color: Color = "bt709", chroma: Chroma = "420", kernels: bool = False
+) -> Iterator[YuvFrame]:
+    """Convert a chunk; the planes are uint16 NumPy arrays on the host, or CuPy arrays with `kernels`.
 
     chunk.frames: (num_frames, 3, height, width), float, gamma-coded BT.709 RGB; values outside [0, 1] are
     clamped. "bt2020" converts the gamut in linear light. "420" needs no even size: odd edges are clamped,
-    chroma is rounded up.
+    chroma is rounded up. kernels: whether `kernels_cupy` works on the frames' device.
     """
+    if kernels:
+        from kernels_cupy.color import rgb_to_yuv
+
+        planes = rgb_to_yuv(chunk.frames, color=color, chroma=chroma)
+        for index, (y, cb, cr) in enumerate(zip(*planes, strict=True), chunk.first_index):
+            yield YuvFrame(y, cb, cr, index, chroma)
+        return
     for offset, rgb in enumerate(chunk.frames):
         y, cb, cr = frame_planes(rgb, color, chroma)
         yield YuvFrame(
