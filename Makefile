@@ -35,8 +35,8 @@ fix: setup ## let ruff mend what it can
 test: setup check ## everything that runs without a GPU; under 25 minutes on two cores
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu"
 
-test-gpu: ## the kernels on this machine's GPU (uses the python on PATH)
-	python3 -m pytest -m gpu tests/kernels/test_gpu_kernels.py
+test-gpu: ## the kernels and whole clips on this machine's GPU (uses the python on PATH)
+	python3 -m pytest -m gpu tests/kernels/test_gpu_kernels.py tests/stages/test_gpu_render.py
 
 bench: setup ## every benchmark that this machine can run, into benchmarks/results/
 	$(BIN)/python -m benchmarks

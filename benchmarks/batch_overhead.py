@@ -1,6 +1,7 @@
 """What does a batch cost over a bare loop, what does loading once save, and does memory grow with the number of jobs?
 
     python -m benchmarks.batch_overhead [--jobs 200] [--growth-jobs 300] [--processes 5]
+    python -m benchmarks.batch_overhead --device cuda    # on a GPU: does its memory grow, over 30 jobs?
 
 A tiny random Wan checkpoint, so that what is not rendering shows. Each measurement is a process of its own:
 
@@ -33,6 +34,7 @@ from typing import Any
 from benchmarks import record
 
 ROUND_JOBS = 50
+GPU_JOBS = 30
 
 PROMPTS = """\
 model: {model}
@@ -54,12 +56,19 @@ class Watch:
     ends: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
     resident: list[int] = field(default_factory=list)
+    allocated: list[int] = field(default_factory=list)  # on the GPU, by torch, bytes
+    reserved: list[int] = field(default_factory=list)  # what torch holds of the GPU, bytes
 
     def look(self) -> None:
+        import torch
+
         self.ends.append(time.monotonic())
         used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
         self.cpu.append(sum(usage.ru_utime + usage.ru_stime for usage in used))
         self.resident.append(_resident_bytes())
+        if torch.cuda.is_initialized():
+            self.allocated.append(torch.cuda.memory_allocated())
+            self.reserved.append(torch.cuda.memory_reserved())
 
     @property
     def seconds(self) -> list[float]:
@@ -106,7 +115,7 @@ def bare_loop(folder: Path, seeds: range) -> Watch:
     return watch
 
 
-def batch(folder: Path, seeds: range) -> Watch:
+def batch(folder: Path, seeds: range, device: str = "cpu") -> Watch:
     from veo_cli.batch import BatchOptions, run_batch
     from veo_cli.events import Event, JobDone, Listeners
     from veo_cli.events_file import EventsFile
@@ -122,7 +131,7 @@ def batch(folder: Path, seeds: range) -> Watch:
 
     events_file = EventsFile(folder / "run.jsonl", _complain)
     metrics_file = MetricsFile(folder / "veo.prom", _complain)
-    options = BatchOptions(output, device="cpu", in_order=True)
+    options = BatchOptions(output, device=device, in_order=True)
     code = run_batch(jobs, options, Listeners(events_file, metrics_file, on_event))
     if code:
         raise RuntimeError(f"the batch ended with {code}")
@@ -142,6 +151,28 @@ def in_a_process(work: Callable[[Path, range], Watch], folder: Path, seeds: rang
     answer = answers.get()
     assert isinstance(answer, Watch)
     return answer
+
+
+def gpu_growth(device: str) -> dict[str, Any]:
+    """Memory of the GPU after each of GPU_JOBS jobs."""
+    from tests.tiny_models import make_wan21
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        make_wan21(folder / "model")
+        watch = batch(folder, range(GPU_JOBS), device)
+    if not watch.allocated:
+        raise SystemExit(f"the jobs did not run on a GPU: {device}")
+    mib = 2**20
+    return {
+        "jobs": GPU_JOBS,
+        "allocated_mib": [round(value / mib, 2) for value in watch.allocated],
+        "reserved_mib": [round(value / mib, 2) for value in watch.reserved],
+        "allocated_slope_mib_per_job": round(slope_per_job(watch.allocated) / mib, 4),
+        "reserved_slope_mib_per_job": round(slope_per_job(watch.reserved) / mib, 4),
+        "resident_slope_mib_per_job": round(slope_per_job(watch.resident) / mib, 4),
+        "seconds_per_job": round(statistics.median(watch.seconds), 3),
+    }
 
 
 def separate_processes(folder: Path, num_jobs: int) -> list[float]:
@@ -181,7 +212,15 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=200)
     parser.add_argument("--growth-jobs", type=int, default=300)
     parser.add_argument("--processes", type=int, default=5)
+    parser.add_argument("--device", default="cpu", help="a GPU: only its memory is looked at")
+    parser.add_argument("--out", type=Path, help="where the figures go, as JSON")
     options = parser.parse_args()
+    if options.device != "cpu":
+        figures = gpu_growth(options.device)
+        for title, value in figures.items():
+            print(f"{title}: {value}")
+        print(record.write("gpu_memory", figures, to=options.out))
+        return
     from tests.tiny_models import make_wan21
 
     with tempfile.TemporaryDirectory() as name:
@@ -220,7 +259,7 @@ def main() -> None:
     }
     for title, value in figures.items():
         print(f"{title}: {value}")
-    print(record.write("batch_overhead", figures))
+    print(record.write("batch_overhead", figures, to=options.out))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from veo_cli import __version__
 
-_PACKAGES = ("torch", "diffusers", "transformers", "numpy", "imageio-ffmpeg")
+_PACKAGES = ("torch", "diffusers", "transformers", "numpy", "imageio-ffmpeg", "cupy-cuda12x", "cupy-cuda13x")
 
 
 @cache

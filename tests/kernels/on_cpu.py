@@ -7,6 +7,7 @@ import functools
 import shutil
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ import pytest
 from kernels_cupy import loader
 
 HERE = Path(__file__).parent
+_one_at_a_time = threading.Lock()  # the coroutines of a launch are global
 COMPILER = shutil.which("g++") or shutil.which("c++") or shutil.which("clang++")
 needs_compiler = pytest.mark.skipif(
     COMPILER is None, reason="no C++ compiler to build the kernels for the CPU with"
@@ -51,7 +53,9 @@ def launch(name: str, kernel: str, grid: tuple[int, ...], block: tuple[int, ...]
             words[number] = 0 if argument is None else int(argument) & 0xFFFFFFFFFFFFFFFF
     sizes = [(ctypes.c_uint * 3)(*(*size, 1, 1)[:3]) for size in (grid, block)]
     address = ctypes.cast(getattr(loaded, kernel), ctypes.c_void_p)
-    assert loaded.run_kernel(address, sizes[0], sizes[1], words) == 0, "the threads of a block wait for ever"
+    with _one_at_a_time:
+        finished = loaded.run_kernel(address, sizes[0], sizes[1], words) == 0
+    assert finished, "the threads of a block wait for ever"
 
 
 @contextmanager

@@ -239,3 +239,53 @@ def test_equal_sees_a_difference():
     a = [[np.zeros((2, 2), np.uint16)]]
     assert equal(to_device(a), a)
     assert not equal(to_device(a), [[np.ones((2, 2), np.uint16)]])
+
+
+def test_a_clip_by_the_kernels(cupy, tmp_path):
+    """pipeline.render as on a GPU: what reaches the encoder is what it is without kernels, within a code."""
+    from tests.tiny_models import make_wan21
+    from veo_cli import pipeline
+    from veo_cli.journal import JobJournal
+    from veo_cli.models import registry
+    from veo_cli.prompt_file import read_specs
+    from veo_cli.resolve import resolve_jobs
+    from veo_cli.stages.clip_writer import ClipWriter
+    from veo_cli.stop import StopRequest
+
+    make_wan21(tmp_path / "model")
+    (tmp_path / "prompt.yaml").write_text(
+        f"model: {tmp_path / 'model'}\nprompt: a red ball\nseed: 1\nwidth: 96\nheight: 64\nnum_frames: 5\n"
+        "num_inference_steps: 2\nsampler: {width: 64, height: 32}\nencode: {codec_preset: ultrafast}\n"
+    )
+    (resolved,) = resolve_jobs(
+        read_specs([str(tmp_path / "prompt.yaml")]), output=tmp_path / "out", describe=registry.describe
+    )
+    model = registry.load(resolved.model, device="cpu")
+    seen, original = {}, ClipWriter.put
+    for device in ("cpu", "a GPU"):
+        frames = seen[device] = []
+
+        def put(writer, frame, frames=frames):
+            frames.append(frame)
+            original(writer, frame)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(ClipWriter, "put", put)
+            pending = pipeline.render(
+                resolved,
+                model,
+                journal=JobJournal(tmp_path / "out", resolved.job_id, pytest.fail),
+                progress=None,
+                texts=pipeline.TextCache(),
+                listener=lambda event: None,
+                stop=StopRequest(),
+                device=device,
+            )
+        assert pending.writer.finish().num_frames == 5
+        assert not any("torch" in note for note in pending.notes)
+        pending.abort()
+    assert len(seen["cpu"]) == 5
+    for ours, theirs in zip(seen["a GPU"], seen["cpu"], strict=True):
+        assert type(ours.y).__module__ == "cupy"
+        for part in ("y", "cb", "cr"):
+            assert np.abs(getattr(ours, part).get().astype(int) - getattr(theirs, part)).max() <= 1
