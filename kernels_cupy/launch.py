@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from kernels_cupy import loader
 
 
@@ -117,8 +119,6 @@ def launch(
 
     arguments: CuPy arrays, NumPy scalars of the parameter's exact type, or None for a null pointer.
     """
-    import numpy as np
-
     values = tuple(np.uint64(0) if argument is None else argument for argument in arguments)
     loader.kernel(source, function)(tuple(grid), tuple(block), values)
 
@@ -134,7 +134,7 @@ def device_array(array: Any) -> Any:
             tensor = array.detach()
             # DLPack knows no bfloat16 in CuPy; floats are about to be converted anyhow.
             return cupy.from_dlpack(tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor)
-        return cupy.asarray(array)
+        return cupy.asarray(np.asarray(array))
 
 
 def on_device(array: Any) -> bool:
@@ -153,7 +153,6 @@ def to_host(array: Any) -> Any:
 def to_pinned(array: Any) -> Any:
     """A device array's contents in page-locked host memory, as NumPy."""
     import cupy
-    import numpy as np
 
     with on_current_stream():
         memory = cupy.cuda.alloc_pinned_memory(max(int(array.nbytes), 1))
@@ -165,6 +164,5 @@ def to_pinned(array: Any) -> Any:
 def pointers(arrays: Sequence[Any]) -> Any:
     """The addresses of device arrays as a device array of uint64."""
     import cupy
-    import numpy as np
 
     return cupy.asarray(np.array([int(array.data.ptr) for array in arrays], np.uint64))

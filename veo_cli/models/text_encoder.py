@@ -11,6 +11,7 @@ import html
 import importlib.util
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import torch
 
 from veo_cli.errors import ModelMissing
 from veo_cli.models import hub_cache
+from veo_cli.models.whole_weights import load_whole
 
 UMT5_MAX_TOKENS = 512
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -32,9 +34,8 @@ class Umt5Encoder:
         from transformers import AutoTokenizer, UMT5EncoderModel
 
         self._tokenizer = AutoTokenizer.from_pretrained(folder / "tokenizer", local_files_only=True)
-        self.module = UMT5EncoderModel.from_pretrained(
-            folder / "text_encoder", dtype=dtype, variant=variant, local_files_only=True
-        ).eval()
+        load = partial(UMT5EncoderModel.from_pretrained, dtype=dtype)
+        self.module = load_whole(load, folder / "text_encoder", variant=variant).eval()
 
     @torch.no_grad()
     def encode(self, text: str) -> tuple[torch.Tensor, str]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import torch
 
-from veo_cli.errors import ModelMissing
 from veo_cli.job import Job, Lora
 from veo_cli.models import lora
 from veo_cli.models.cpu_conv3d import use_onednn
@@ -21,6 +21,7 @@ from veo_cli.models.model_info import ModelInfo
 from veo_cli.models.offload import Offload, choose_offload, group_offload
 from veo_cli.models.text_encoder import MiniLmEncoder, Umt5Encoder
 from veo_cli.models.video_model import OnStep
+from veo_cli.models.whole_weights import load_whole
 from veo_cli.stages.decode import decode
 from veo_cli.stages.denoise import Predict, denoise, initial_noise, make_scheduler
 from veo_cli.stages.text_encode import text_encode
@@ -162,31 +163,14 @@ class WanModel:
         kind = AutoencoderKLWan if name == "vae" else WanTransformer3DModel
         # The VAE always computes in float32, as diffusers recommends for Wan.
         dtype = torch.float32 if name == "vae" else self._dtype
-        try:
-            model, report = kind.from_pretrained(
-                folder / name,
-                torch_dtype=dtype,
-                variant=self._variant(name),
-                use_safetensors=True,
-                local_files_only=True,
-                output_loading_info=True,
-            )
-            absent = [*report["missing_keys"], *report["mismatched_keys"]]
-        except (ValueError, RuntimeError, TypeError) as error:  # diffusers' words for weights of other shapes
-            raise self._unfit(name, str(error).splitlines()[0]) from error
-        if absent:  # diffusers would fill them with chance
-            raise self._unfit(name, f"{len(absent)} tensors are missing, the first is {absent[0]}")
+        model = load_whole(
+            partial(kind.from_pretrained, use_safetensors=True, torch_dtype=dtype),
+            folder / name,
+            variant=self._variant(name),
+        )
         if name == "vae" and self.device.type == "cpu" and "text_encoder" in self.info.extra:
             use_onednn(model)  # veo-mini, the model meant for CPUs; others keep diffusers' very arithmetic
         return model.eval().requires_grad_(False)
-
-    def _unfit(self, name: Component, why: str) -> ModelMissing:
-        return ModelMissing(
-            "the weights are not those of this configuration",
-            where=str(self.info.path / name),
-            why=why,
-            fix="copy or download the model folder again",
-        )
 
     def _component_bytes(self) -> dict[str, int]:
         """Bytes of each component's weights as they will lie on the device."""
