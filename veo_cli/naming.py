@@ -32,21 +32,8 @@ TEMPLATE_FIELDS = {
 
 _STEM_BYTES = 24
 _SLUG_BYTES = 60
-_OTHER_SUFFIXES = {
-    ".mov",
-    ".mkv",
-    ".webm",
-    ".avi",
-    ".gif",
-    ".m4v",
-    ".ts",
-    ".png",
-    ".jpg",
-    ".hevc",
-    ".h265",
-    ".yaml",
-    ".json",
-}
+# What a person means as the kind of a file; the digits of `take.2` or `v1.5` are part of the name.
+_KIND = re.compile(r"\.[A-Za-z][A-Za-z0-9]*")
 _RESERVED = {"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10))}
 _LATIN = str.maketrans(
     {
@@ -127,8 +114,7 @@ class NameTemplate:
                 raise ValueError(f"{{{name}:{spec}}}: only a width is allowed, as in {{seed:06}}")
         if ".." in Path("".join(literal for literal, *_ in self._parts)).parts:
             raise ValueError("it may not leave the output folder by ..")
-        if not template.strip() or template.endswith("/"):
-            raise ValueError("it names no file")
+        _check_leaf(template)
 
     def path(self, values: Mapping[str, int | float | str], prompt: str, stem: str) -> str:
         """The relative path of one clip; `values` has all TEMPLATE_FIELDS but slug, stem and model's slug
@@ -175,10 +161,20 @@ def slug_stem(stem: str) -> str:
 
 
 def output_template(output: str) -> str:
-    """The template that the `output:` field means. Raises ValueError for a suffix that is not .mp4."""
+    """The template that the `output:` field means. Raises ValueError, with the reason, where it names no clip."""
     if output.endswith("/"):
         return output.replace("{", "{{").replace("}", "}}") + DEFAULT_TEMPLATE
-    suffix = Path(output).suffix.lower()
-    if suffix in _OTHER_SUFFIXES:
+    _check_leaf(output)
+    return output if output.lower().endswith(SUFFIX) else output + SUFFIX
+
+
+def _check_leaf(path: str) -> None:
+    """Raise ValueError where the last part of a path, or of a template of one, is no name for a clip."""
+    leaf = path.rpartition("/")[2].strip()
+    if leaf in (".", ".."):
+        raise ValueError("it is a folder")
+    if leaf.lower() in ("", SUFFIX):
+        raise ValueError("it names no file")
+    suffix = Path(leaf).suffix.lower()
+    if _KIND.fullmatch(suffix) and suffix != SUFFIX:
         raise ValueError(f"clips are written as {SUFFIX}, not {suffix}")
-    return output if suffix == SUFFIX else output + SUFFIX

@@ -19,12 +19,14 @@ from veo_cli.errors import Fault, ModelMissing, SpecificationError
 from veo_cli.field_names import TEXT_FIELDS
 from veo_cli.job import Job
 from veo_cli.job_draft import JobDraft
-from veo_cli.layer import Layer, flattened, read_layer
+from veo_cli.layer import EXCLUSIVE, Layer, claims, flattened, read_layer
 from veo_cli.located import MapNode, Node, Scalar, SyntaxFault
 from veo_cli.models.model_info import ModelInfo
 from veo_cli.naming import DEFAULT_TEMPLATE, ID_DIGITS, NameTemplate, output_template
 from veo_cli.presets import Preset, load_preset
 from veo_cli.prompt_file import STDIN, JobSpec
+
+_NAME_FIX = "write a name that ends in .mp4, or for a folder one that ends in /"
 
 
 @dataclass(frozen=True)
@@ -101,9 +103,7 @@ class _Resolver:
         self._models: dict[str, ModelInfo] = {}
         self._describe = describe
         self._folder = output or Path()
-        if self._folder.suffix.lower() == ".mp4":
-            fix = f"--output {self._folder.parent} --set output={self._folder.name}"
-            self.add(Fault("the output folder's name ends in .mp4", "--output", fix=fix))
+        self._check_folder()
         self.seeds = DrawnSeeds(self._folder)
         self._preset_option = preset
         self._settings = self._read_settings(settings)
@@ -162,7 +162,7 @@ class _Resolver:
         if job is None:
             return None
         job_id = job.job_id(model.fingerprint + draft.lora_fingerprints)
-        path = self._output_path(spec, job, job_id)
+        path = self._output_path(spec, job, job_id, draft.place("output"))
         if drawn:
             draft.notes.append(
                 "a seed was drawn, once for this output folder: the same command makes the same clip again, "
@@ -174,6 +174,19 @@ class _Resolver:
 
     def add(self, fault: Fault) -> None:
         self.faults[fault] = None
+
+    def _check_folder(self) -> None:
+        if self._folder.suffix.lower() == ".mp4":
+            fix = f"--output {self._folder.parent} --set output={self._folder.name}"
+            self.add(Fault("the output folder's name ends in .mp4", "--output", fix=fix))
+            return
+        there = next((path for path in (self._folder, *self._folder.parents) if os.path.lexists(path)), None)
+        if there is None or os.path.isdir(there):
+            return
+        what = f"the folder cannot be made: {there} is a file"
+        if not os.path.exists(there):
+            what = f"{there} is a symbolic link to nothing"
+        self.add(Fault(what, f"--output {self._folder}", fix="name a folder; it is made if it is not there"))
 
     # -- the layers ----------------------------------------------------------------------------------------
 
@@ -208,26 +221,45 @@ class _Resolver:
         return self._presets[key]
 
     def _read_settings(self, settings: Sequence[str]) -> Layer:
+        """One layer of all --set: of two for one field the later counts; that fields exclude each other is a fault."""
         merged = Layer()
         for setting in settings:
-            name, equals, text = setting.partition("=")
-            name = name.strip()
             where = f"--set {setting if len(setting) <= 60 else setting[:57] + '...'}"
-            if not equals or not name:
-                self.add(Fault("a setting is FIELD=VALUE", where, fix="write --set seed=7"))
-                continue
-            try:
-                value = _setting_value(name, text)
-            except SyntaxFault as error:
-                self.add(Fault(error.what, where, error.why, error.fix))
-                continue
-            layer = read_layer(_wrapped(name, value), lambda node, where=where: where)  # type: ignore[misc]
-            for fault in layer.faults:
-                self.add(fault)
-            for written, known, _ in layer.renamed:
-                self.add(Fault(f"{written} is {known} here", where, fix=f"write --set {known}={text}"))
-            merged = layer.over(merged)
+            layer = self._read_setting(setting, where)
+            merged.values |= layer.values
+            merged.positions |= layer.positions
+        for group in EXCLUSIVE:
+            rivals = [name for name, value in merged.values.items() if name in group and claims(name, value)]
+            if len(rivals) > 1:
+                what = f"{' and '.join(rivals)} exclude each other"
+                self.add(Fault(what, merged.positions[rivals[-1]], fix="keep one of them"))
+                for name in rivals[1:]:
+                    del merged.values[name]  # said; what follows from both need not be
         return merged
+
+    def _read_setting(self, setting: str, where: str) -> Layer:
+        name, equals, text = setting.partition("=")
+        name = name.strip()
+        if any("\ud800" <= char <= "\udfff" for char in setting):  # Python's stand-ins for undecodable bytes
+            self.add(Fault("not UTF-8", where, fix="check the encoding of the shell, or of the script"))
+            return Layer()
+        if not equals or not name:
+            self.add(Fault("a setting is FIELD=VALUE", where, fix="write --set seed=7"))
+            return Layer()
+        try:
+            value = _setting_value(name, text)
+        except SyntaxFault as error:
+            self.add(Fault(error.what, where, error.why, error.fix))
+            return Layer()
+        layer = read_layer(_wrapped(name, value), lambda node: where)
+        for fault in layer.faults:
+            self.add(fault)
+        for written, known, _ in layer.renamed:
+            self.add(Fault(f"{written} is {known} here", where, fix=f"write --set {known}={text}"))
+        if not layer.faults and isinstance(value, Scalar) and value.value is None:
+            why = "null would leave the field as it is" if text.strip() else "nothing stands behind ="
+            self.add(Fault(f"{name} is given no value", where, why, "give it one, or leave the option out"))
+        return layer
 
     def _model(self, name: str) -> ModelInfo | None:
         if name not in self._models and name not in self._missing:
@@ -243,10 +275,12 @@ class _Resolver:
         try:
             return NameTemplate(template)
         except ValueError as error:
-            self.add(Fault(f"{template!r} cannot name clips", where, str(error)))
+            self.add(
+                Fault(f"{template!r} cannot name clips", where, str(error), "write, say, {slug}-{seed}.mp4")
+            )
             return None
 
-    def _output_path(self, spec: JobSpec, job: Job, job_id: str) -> Path:
+    def _output_path(self, spec: JobSpec, job: Job, job_id: str, where: str) -> Path:
         values: dict[str, int | float | str] = {
             "seed": job.seed, "id": job_id[:ID_DIGITS], "job_id": job_id, "model": job.model,
             "width": job.width, "height": job.height, "fps": job.fps, "num_frames": job.num_frames,
@@ -255,38 +289,32 @@ class _Resolver:
         template = self._template
         if job.output is not None:
             if "{" not in job.output and not job.output.endswith("/"):
-                return self._literal_output(spec, job.output)
+                return self._literal_output(job.output, where)
             if job.output not in self._templates:
-                self._templates[job.output] = self._explicit_template(spec, job.output)
+                self._templates[job.output] = self._explicit_template(job.output, where)
             template = self._templates[job.output]
         if template is None:
             return self._folder / f"{job_id}.mp4"
         return self._folder / template.path(values, job.prompt, spec.stem)
 
-    def _literal_output(self, spec: JobSpec, output: str) -> Path:
+    def _literal_output(self, output: str, where: str) -> Path:
         """`output:` without fields: any path the file system takes; absolute, or under the output folder."""
         try:
             path = Path(output_template(output)).expanduser()
         except ValueError as error:
-            self.add(
-                Fault(
-                    f"output: {output}", _place(spec, "output"), str(error), "write a name that ends in .mp4"
-                )
-            )
+            self.add(Fault(f"output: {output!r} cannot name a clip", where, str(error), _NAME_FIX))
             return Path(output)
         if "\0" in output or any(len(part.encode()) > 250 for part in path.parts):
-            self.add(
-                Fault("output is not a file's path", _place(spec, "output"), "too long, or with a NUL in it")
-            )
+            self.add(Fault("output is not a file's path", where, "too long, or with a NUL in it"))
         return self._folder / path
 
-    def _explicit_template(self, spec: JobSpec, output: str) -> NameTemplate | None:
+    def _explicit_template(self, output: str, where: str) -> NameTemplate | None:
         try:
             return NameTemplate(
                 output_template(str(Path(output).expanduser()) + ("/" if output.endswith("/") else ""))
             )
         except ValueError as error:
-            self.add(Fault(f"output: {output!r} cannot name clips", _place(spec, "output"), str(error)))
+            self.add(Fault(f"output: {output!r} cannot name clips", where, str(error), _NAME_FIX))
             return None
 
 
@@ -296,7 +324,7 @@ def _place(spec: JobSpec, name: str) -> str:
 
 def _setting_value(name: str, text: str) -> Node:
     if name in TEXT_FIELDS:
-        return Scalar(text, True, 1, 1)
+        return Scalar(text, False, 1, 1)  # as if in quotes: nothing is a text, too, and so is null
     documents = yaml12.read_documents(text)
     node = documents[0] if documents else None
     return node if node is not None else Scalar("", True, 1, 1)

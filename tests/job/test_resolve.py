@@ -67,10 +67,13 @@ def test_the_option_goes_before_the_file_s_own_preset(resolve: Resolve) -> None:
         (["duration=1s"], "num_frames", 13),
         (["resolution=128x72"], "width", 128),
         (["guidance_scale=1e1"], "guidance_scale", 10.0),
+        (["negative_prompt="], "negative_prompt", ""),
+        (["prompt=null"], "prompt", "null"),
+        (["num_frames=17", "num_frames=5"], "num_frames", 5),
     ],
 )
 def test_settings(settings: list[str], field: str, value: Any, resolve: Resolve) -> None:
-    (entry,) = resolve("prompt: x\nseed: 1\nnum_frames: 9", settings=settings)
+    (entry,) = resolve("prompt: x\nseed: 1\nnum_frames: 9\nnegative_prompt: people", settings=settings)
     assert getattr(entry.job, field) == value
 
 
@@ -84,11 +87,60 @@ def test_settings(settings: list[str], field: str, value: Any, resolve: Resolve)
         ("fps=0", "--set fps=0: fps is 0; it must be more than 0"),
         ("encode.crf=[", "--set encode.crf=[: not valid YAML"),
         ("num_frames=20", "--set num_frames=20: num_frames is 20; veo-mini makes 4n+1 frames"),
+        ("prompt=", "--set prompt=: the prompt is empty\n  say what is to be seen"),
+        ("prompt=  ", "--set prompt=  : the prompt is empty"),
+        ("seed=", "--set seed=: seed is given no value (nothing stands behind =)"),
+        ("seed=null", "--set seed=null: seed is given no value (null would leave the field as it is)"),
+        ("output=", "--set output=: output: '' cannot name a clip (it names no file)"),
+        ("output=..", "--set output=..: output: '..' cannot name a clip (it is a folder)"),
+        (
+            "output=x.txt",
+            "--set output=x.txt: output: 'x.txt' cannot name a clip (clips are written as .mp4, not .txt)",
+        ),
+        ("encode.bitrate=", "--set encode.bitrate=: encode.bitrate: '' is not a bitrate"),
+        ("title=", "--set title=: unknown field title"),
+        ("prompt=\udcff", "--set prompt=\udcff: not UTF-8"),
     ],
 )
 def test_faulty_settings(setting: str, fault: str, faults: Faults) -> None:
     (found,) = faults("prompt: a\nseed: 1", settings=[setting])
     assert found.startswith(fault)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["encode.lossless=true", "encode.crf=20"],
+        ["encode.crf=20", "seed=3", "encode.bitrate=20M"],
+        ["num_frames=5", "duration=2s"],
+    ],
+)
+def test_settings_that_exclude_each_other_are_a_fault(settings: list[str], faults: Faults) -> None:
+    (found,) = faults("prompt: a\nseed: 1", settings=settings)
+    names = [setting.partition("=")[0] for setting in (settings[0], settings[-1])]
+    assert found == f"--set {settings[-1]}: {names[0]} and {names[1]} exclude each other\n  keep one of them"
+
+
+def test_not_lossless_leaves_crf_as_it_is(resolve: Resolve) -> None:
+    (entry,) = resolve("prompt: a\nseed: 1\nencode: {crf: 30}", settings=["encode.lossless=false"])
+    assert (entry.job.encode.crf, entry.job.encode.lossless) == (30, False)
+    (entry,) = resolve("prompt: a\nseed: 1", settings=["encode.crf=30", "encode.lossless=false"])
+    assert entry.job.encode.crf == 30
+
+
+def test_an_output_folder_that_cannot_be_one_is_refused_at_once(tmp_path: Path, faults: Faults) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for output, fault in (
+        (tmp_path / "notes.txt", f"the folder cannot be made: {tmp_path / 'notes.txt'} is a file"),
+        (
+            tmp_path / "notes.txt" / "deep" / "er",
+            f"the folder cannot be made: {tmp_path / 'notes.txt'} is a file",
+        ),
+        (tmp_path / "link", f"{tmp_path / 'link'} is a symbolic link to nothing"),
+    ):
+        (found,) = faults("prompt: a\nseed: 1", output=output)
+        assert found.startswith(f"--output {output}: {fault}\n  name a folder")
 
 
 @pytest.mark.parametrize(
@@ -129,7 +181,7 @@ def test_faulty_settings(setting: str, fault: str, faults: Faults) -> None:
             "sampler.num_frames is 17 and num_frames is 33 (the rest would be frame inter",
         ),
         ("loras: [nowhere.safetensors]", "no LoRA at nowhere.safetensors"),
-        ("output: clip.mov", "output: clip.mov (clips are written as .mp4, not .mov)"),
+        ("output: clip.mov", "output: 'clip.mov' cannot name a clip (clips are written as .mp4, not .mov)"),
         ("output: '{sed}'", "output: '{sed}' cannot name clips (unknown field {sed}"),
         ("prompt: ''", "the prompt is empty"),
     ],
