@@ -16,6 +16,7 @@ from veo_cli.exit_codes import ExitCode
 from veo_cli.terminal import QUIET, Terminal
 
 if TYPE_CHECKING:
+    from veo_cli.plan import Plan
     from veo_cli.resolve import ResolvedJob
 
 HELP_WIDTH = 100
@@ -306,7 +307,12 @@ def render(
     )
     folder = output or Path()
     if dry_run:
-        _show_plan(terminal, resolved, folder, device)
+        from veo_cli.durable_file import require_place
+
+        _show_plan(terminal, resolved, folder, device, force=force)
+        for file in (events, metrics):
+            if file is not None:
+                require_place(file)
         return
     if until is not None and until.date() > datetime.now().date():
         terminal.note(f"the deadline is {until:%A %H:%M}")
@@ -355,6 +361,9 @@ def plan(
     verbose: Verbose = 0,
 ) -> None:
     """Show the jobs of the files, what they need, and what is done already; render nothing.
+
+    What a render would refuse (a file that is in the way, a disk too small, no encoder) is told with
+    the exit code that the render would have.
 
     With -v, every value of every job with the place it comes from, and the noise level (sigma) and
     guidance of each step.
@@ -633,6 +642,7 @@ def stats(
     from dataclasses import asdict
     from datetime import datetime
 
+    from veo_cli.counted import counted
     from veo_cli.deadline import parse_since
     from veo_cli.stats import compute, read_events
 
@@ -666,7 +676,7 @@ def stats(
     for code, count in figures.top_errors:
         terminal.result(f"error {code}: {count}")
     if unreadable:
-        terminal.warning(f"{unreadable} lines could not be read and are left out")
+        terminal.warning(f"{counted(unreadable, 'line')} could not be read and left out")
 
 
 @app.command()
@@ -705,13 +715,27 @@ def bench(
     _end(benchmark.render(terminal, clips=clips, device=device, preset=preset, settings=set_ or ()))
 
 
-def _show_plan(terminal: Terminal, resolved: "list[ResolvedJob]", folder: Path, device: str) -> None:
+def _show_plan(
+    terminal: Terminal, resolved: "list[ResolvedJob]", folder: Path, device: str, *, force: bool = False
+) -> None:
+    """Print the plan, then raise what a render of it would refuse before it loads a model."""
+    from veo_cli import plan as planning
+    from veo_cli import preflight
+    from veo_cli.device import likely_kind
+
+    kind = likely_kind(device)
+    found = planning.plan(resolved, folder, device=kind)
+    _print_plan(terminal, found, resolved)
+    jobs = zip(found.jobs, resolved, strict=True)
+    todo = [entry for planned, entry in jobs if force or planned.state != "done"]
+    preflight.check(todo, folder, kind, force=force, make_folders=False)
+
+
+def _print_plan(terminal: Terminal, found: "Plan", resolved: "list[ResolvedJob]") -> None:
     from dataclasses import asdict
 
     from veo_cli import plan as planning
-    from veo_cli.device import likely_kind
 
-    found = planning.plan(resolved, folder, device=likely_kind(device))
     if terminal.json:
         for values, entry in zip(found.as_json(), resolved, strict=True):
             terminal.result_json(values | (asdict(planning.details(entry)) if terminal.verbosity > 0 else {}))

@@ -29,6 +29,11 @@ class DrawnSeeds:
         self._drawn = self._salt is None
         self._uses: dict[str, int] = {}
 
+    @property
+    def are_kept(self) -> bool:
+        """Whether the folder has the salt: then the next run draws the same seeds."""
+        return not self._drawn
+
     def seed_of(self, identity: str) -> int:
         """A seed in [0, 2^32) for a job whose other settings are `identity`; equal jobs get others."""
         if self._salt is None:

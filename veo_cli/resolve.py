@@ -35,7 +35,8 @@ class ResolvedJob:
 
     provenance: dotted field -> "set", "file:line:column", "preset:NAME" or a preset's path, "model",
     "default", "derived". notes: what a person should hear once, on stderr and in the sidecar (the spec's
-    own warnings not among them).
+    own warnings not among them). open_path: None but in a plan whose seed only the render will draw; then seed,
+    job_id and output_path stand in for those to come, and it is output_path with `{seed}` and `{id}` in their place.
     """
 
     job: Job
@@ -45,6 +46,7 @@ class ResolvedJob:
     notes: tuple[str, ...]
     spec: JobSpec
     model: ModelInfo
+    open_path: Path | None = None
 
     def on_leaner_memory(self) -> ResolvedJob:
         """The same job (and job_id) with the weights moved to the device group by group."""
@@ -66,10 +68,11 @@ def resolve_jobs(
 
     settings: --set texts, "encode.crf=20"; of two for one field the later counts. output: the output folder
     (None: the current one). describe: a model's name to what is known of it, called once a name.
-    keep_seeds: write the folder's seed salt if a seed is drawn (render does, plan does not). Raises
+    keep_seeds: write the folder's seed salt if a seed is drawn (render does; a plan does not, and has an
+    open_path for it). Raises
     SpecificationError with all faults, or ModelMissing when that is all that is wrong.
     """
-    resolver = _Resolver(preset, settings, output, name_template, describe)
+    resolver = _Resolver(preset, settings, output, name_template, describe, keep_seeds)
     jobs = [resolver.job(spec) for spec in specs]
     resolver.check_unique([job for job in jobs if job is not None])
     if not specs:
@@ -97,6 +100,7 @@ class _Resolver:
         output: Path | None,
         name_template: str | None,
         describe: Callable[[str], ModelInfo],
+        keep_seeds: bool,
     ) -> None:
         self.faults: dict[Fault, None] = {}  # in order, each once
         self._missing: dict[str, ModelMissing] = {}
@@ -105,6 +109,7 @@ class _Resolver:
         self._folder = output or Path()
         self._check_folder()
         self.seeds = DrawnSeeds(self._folder)
+        self._seeds_will_stay = keep_seeds or self.seeds.are_kept
         self._preset_option = preset
         self._settings = self._read_settings(settings)
         self._template = self._name_template(name_template or DEFAULT_TEMPLATE, "--name")
@@ -162,15 +167,22 @@ class _Resolver:
         if job is None:
             return None
         job_id = job.job_id(model.fingerprint + draft.lora_fingerprints)
-        path = self._output_path(spec, job, job_id, draft.place("output"))
-        if drawn:
+        where = draft.place("output")
+        path = self._output_path(spec, job, job_id, where)
+        open_path = None
+        if drawn and not self._seeds_will_stay:
+            open_path = self._output_path(spec, job, job_id, where, is_open=True)
+            draft.notes.append(
+                "no seed is given: the first render into this folder draws one, which the next ones keep; "
+                "--set seed=NUMBER gives one"
+            )
+        elif drawn:
             draft.notes.append(
                 "a seed was drawn, once for this output folder: the same command makes the same clip again, "
                 "--set seed=NUMBER another"
             )
-        return ResolvedJob(
-            job, job_id, path, draft.provenance(job), tuple(dict.fromkeys(draft.notes)), spec, model
-        )
+        notes = tuple(dict.fromkeys(draft.notes))
+        return ResolvedJob(job, job_id, path, draft.provenance(job), notes, spec, model, open_path)
 
     def add(self, fault: Fault) -> None:
         self.faults[fault] = None
@@ -280,12 +292,17 @@ class _Resolver:
             )
             return None
 
-    def _output_path(self, spec: JobSpec, job: Job, job_id: str, where: str) -> Path:
+    def _output_path(
+        self, spec: JobSpec, job: Job, job_id: str, where: str, *, is_open: bool = False
+    ) -> Path:
+        """is_open: what follows from the seed stays as its field of the template, `{seed}`."""
         values: dict[str, int | float | str] = {
             "seed": job.seed, "id": job_id[:ID_DIGITS], "job_id": job_id, "model": job.model,
             "width": job.width, "height": job.height, "fps": job.fps, "num_frames": job.num_frames,
             "steps": job.num_inference_steps, "guidance": job.guidance_scale,
         }  # fmt: skip
+        if is_open:
+            values |= {name: f"{{{name}}}" for name in ("seed", "id", "job_id")}
         template = self._template
         if job.output is not None:
             if "{" not in job.output and not job.output.endswith("/"):

@@ -55,6 +55,18 @@ def test_neither_pictures_nor_sidecar_replace_what_is_not_ours(tmp_path: Path, r
         check([job], tmp_path / "out")
 
 
+def test_a_plan_makes_no_folder_but_knows_where_none_can_be_made(tmp_path: Path, resolve: Resolve) -> None:
+    jobs = [*resolve(JOBS.format(seed=1)), *resolve(JOBS.format(seed=2) + "output: deep/er/boat.mp4\n")]
+    preflight.check(jobs, tmp_path / "out", "cpu", force=False, make_folders=False)
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "deep").write_text("a file of mine")
+    with pytest.raises(
+        preflight.PreflightFailed, match="deep/er: cannot write into the folder: Not a directory"
+    ):
+        preflight.check(jobs, tmp_path / "out", "cpu", force=False, make_folders=False)
+
+
 def test_all_faults_come_in_one_report(
     tmp_path: Path, resolve: Resolve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
