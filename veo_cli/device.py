@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from veo_cli.counted import counted
 from veo_cli.errors import EnvironmentFault, Fault, SpecificationError
 
 _NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")  # there once the kernel module is loaded
@@ -27,7 +28,7 @@ def resolve_device(asked: str) -> str:
         raise EnvironmentFault(
             f"there is no GPU {index}",
             where="--device",
-            why=f"torch sees {have} GPUs" if have else "torch sees no GPU",
+            why=f"torch sees {counted(have, 'GPU')}" if have else "torch sees no GPU",
             fix="see what works here:  veo doctor",
         )
     return f"cuda:{index}"

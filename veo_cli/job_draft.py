@@ -175,7 +175,7 @@ class JobDraft:
             rule = f"; num_frames is {step}n+1" if step > 1 else ""
             self.notes.append(
                 f"duration {seconds:g} s at {fps:g} fps is {wanted:g} frames; "
-                f"{count} are made ({count / fps:.3f} s{rule})"
+                f"{count} {'is' if count == 1 else 'are'} made ({count / fps:.3f} s{rule})"
             )
 
     def _check_frames(self, name: str, model: ModelInfo) -> None:
