@@ -215,7 +215,8 @@ def render(
         typer.Option(
             "--max-vram",
             metavar="SIZE",
-            help="Use at most this much GPU memory: 16GiB. [default: what is free]",
+            help="Plan for this much GPU memory, 16GiB, not for what is free: weights that do not fit "
+            "into four fifths of it wait in the host's memory. No limit on what a clip takes.",
             show_default=False,
         ),
     ] = None,
@@ -549,7 +550,7 @@ def status(
     """Show the jobs of an output folder: done, running, failed, stopped, waiting.
 
     A stopped job goes on when its `veo render` is run again; a waiting one was asked for in the last
-    run and not begun.
+    run and not begun. A reason too long for the terminal is cut; --json has all of it.
 
     \b
     Examples:
@@ -569,6 +570,7 @@ def status(
     terminal.table(
         ["STATE", "JOB", "CLIP", "REASON", "KEPT"],
         [[job.state, job.job_id[:8], job.output, job.reason.partition("\n")[0], job.kept] for job in jobs],
+        shrink="REASON",
     )
     counts = {
         state: sum(job.state == state for job in jobs)
@@ -607,7 +609,8 @@ def clean(
             ["SIZE", "WHAT", "PATH"],
             [[in_words(item.size_bytes), item.why, str(item.path)] for item in found],
         )
-        if not yes and not typer.confirm(f"Remove {len(found)} of them?", err=True):
+        what = "it" if len(found) == 1 else f"all {len(found)}"
+        if not yes and not typer.confirm(f"Remove {what}?", err=True):
             terminal.note("nothing was removed")
             return
         remove(item.path for item in found)

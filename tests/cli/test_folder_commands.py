@@ -194,7 +194,7 @@ def test_clean_asks_and_a_no_leaves_everything(
     monkeypatch.setattr(sys, "stdin", io.StringIO("n\n"))
     code, _, err = veo(capsys, "clean", tmp_path)
     assert code == 0
-    assert "Remove 2 of them?" in err
+    assert "Remove all 2?" in err
     assert "nothing was removed" in err
     assert state.exists()
     assert part.exists()
