@@ -4,6 +4,7 @@ Every body gets the process's Terminal as `ctx.obj`; errors are left to `error_b
 postponed here: Typer reads them, and would have to compile each from its text.
 """
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -22,34 +23,37 @@ if TYPE_CHECKING:
 HELP_WIDTH = 100
 
 
-def _leave_unset_alone(parameters: list[Any]) -> list[Any]:
-    """Keep the values of options that were not given as they are.
-
-    Typer passes even those through pydantic, whose import alone costs more than all that `veo presets` does.
-    """
+def _checked(parameters: list[Any]) -> list[Any]:
     for parameter in parameters:
-        if "process_value" not in vars(parameter) and not parameter.required:
-            parameter.process_value = partial(_convert_if_given, parameter.process_value)
+        if "process_value" not in vars(parameter):
+            parameter.process_value = partial(_convert_if_given, parameter, parameter.process_value)
     return parameters
 
 
-def _convert_if_given(convert: Callable[[Any, Any], Any], context: Any, value: Any) -> Any:
-    return convert(context, value) if value else value
+def _convert_if_given(parameter: Any, convert: Callable[[Any, Any], Any], context: Any, value: Any) -> Any:
+    """The value that Typer makes of an option, but of one that was not given as it is.
+
+    Typer passes even those through pydantic, whose import alone costs more than all that `veo presets` does. Empty
+    values are refused: they come of an unset variable, and would mean the current folder, or no option at all.
+    """
+    if value == "" or (isinstance(value, list | tuple) and "" in value):
+        raise typer.BadParameter("it is empty; is a variable unset?", ctx=context, param=parameter)
+    return convert(context, value) if value or parameter.required else value
 
 
-class _LeanGroup(typer.core.TyperGroup):
+class _Group(typer.core.TyperGroup):
     def get_params(self, ctx: Any) -> list[Any]:
-        return _leave_unset_alone(super().get_params(ctx))
+        return _checked(super().get_params(ctx))
 
 
-class _LeanCommand(typer.core.TyperCommand):
+class _Command(typer.core.TyperCommand):
     def get_params(self, ctx: Any) -> list[Any]:
-        return _leave_unset_alone(super().get_params(ctx))
+        return _checked(super().get_params(ctx))
 
 
 app = typer.Typer(
     name="veo",
-    cls=_LeanGroup,
+    cls=_Group,
     help="""Render video from text with diffusion models: from a prompt file to an HEVC Main10 clip.
 
 \b
@@ -67,6 +71,14 @@ deadline, 130 interrupted, 143 terminated. After 5, 130 and 143 the same command
     no_args_is_help=True,
     context_settings={"max_content_width": HELP_WIDTH, "help_option_names": ["-h", "--help"]},
 )
+
+
+def _home_expanded(folder: Path | None) -> Path | None:
+    """The shell leaves the ~ of `--output=~/clips` as it is; a folder named ~ would be a trap for who deletes it."""
+    return Path(os.path.expanduser(folder)) if folder else None
+
+
+_command = partial(app.command, cls=_Command)
 
 Files = Annotated[
     list[str],
@@ -103,6 +115,7 @@ Output = Annotated[
         metavar="FOLDER",
         help="Where clips, sidecars and unfinished work are kept. [default: the current folder]",
         show_default=False,
+        callback=_home_expanded,
     ),
 ]
 Name = Annotated[
@@ -201,7 +214,7 @@ def _resolve(
     return resolved
 
 
-@app.command()
+@_command()
 def render(
     ctx: typer.Context,
     files: Files,
@@ -349,7 +362,7 @@ def render(
     _end(code)
 
 
-@app.command()
+@_command()
 def plan(
     ctx: typer.Context,
     files: Files,
@@ -379,7 +392,7 @@ def plan(
     _show_plan(terminal, _resolve(terminal, files, preset, set_, output, name), output or Path(), device)
 
 
-@app.command(cls=_LeanCommand)
+@_command()
 def presets(
     ctx: typer.Context,
     name: Annotated[
@@ -428,7 +441,7 @@ def presets(
     )
 
 
-@app.command()
+@_command()
 def models(
     ctx: typer.Context,
     name: Annotated[
@@ -460,7 +473,7 @@ def models(
         model_report.describe_one(terminal, name, download=download)
 
 
-@app.command()
+@_command()
 def doctor(ctx: typer.Context, json: Json = False, verbose: Verbose = 0) -> None:
     """Check what works on this machine, and say for each fault what mends it.
 
@@ -479,7 +492,7 @@ def doctor(ctx: typer.Context, json: Json = False, verbose: Verbose = 0) -> None
     _end(checks.report(terminal))
 
 
-@app.command()
+@_command()
 def inspect(
     ctx: typer.Context,
     clip: Annotated[
@@ -500,6 +513,10 @@ def inspect(
     terminal = _terminal(ctx, verbose=verbose, json=json)
     from veo_cli.stages import sidecar
 
+    if clip.is_dir():
+        from veo_cli.errors import Fault, SpecificationError
+
+        raise SpecificationError(Fault("it is a folder", str(clip), fix="name a clip in it"))
     record = sidecar.read(clip)
     if json:
         import json as json_module
@@ -509,7 +526,7 @@ def inspect(
         terminal.result(sidecar.as_prompt_yaml(record).rstrip("\n"))
 
 
-@app.command()
+@_command()
 def compare(
     ctx: typer.Context,
     first: Annotated[Path, typer.Argument(metavar="A", help="The clip to judge by.")],
@@ -540,7 +557,7 @@ def compare(
         terminal.table(["MEASURE", "VALUE"], rows)
 
 
-@app.command()
+@_command()
 def status(
     ctx: typer.Context,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="An output folder of `veo render`.")],
@@ -579,7 +596,7 @@ def status(
     terminal.note(", ".join(f"{count} {state}" for state, count in counts.items() if count) or "no jobs here")
 
 
-@app.command()
+@_command()
 def clean(
     ctx: typer.Context,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="An output folder of `veo render`.")],
@@ -617,7 +634,7 @@ def clean(
         terminal.note(f"removed {in_words(sum(item.size_bytes for item in found))}")
 
 
-@app.command()
+@_command()
 def stats(
     ctx: typer.Context,
     events: Annotated[list[Path], typer.Argument(metavar="EVENTS", help="Files that --events wrote.")],
@@ -682,7 +699,7 @@ def stats(
         terminal.warning(f"{counted(unreadable, 'line')} could not be read and left out")
 
 
-@app.command()
+@_command()
 def bench(
     ctx: typer.Context,
     what: Annotated[

@@ -78,7 +78,7 @@ class JobDraft:
         name = str(self.values.get("model", DEFAULT_MODEL))
         if name.startswith(".") and self._positions["model"] == self._spec.positions.get("model"):
             beside = Path(self._spec.source.path).parent / name
-            if self._spec.source.path != STDIN and beside.is_dir():
+            if self._spec.source.path != STDIN and os.path.isdir(beside):
                 name = str(beside)
         if os.path.isdir(name) and Path(name) != Path(Path(name).name):
             name = str(Path(name).absolute())  # the sidecar's job is to run from any folder
@@ -309,8 +309,9 @@ class JobDraft:
         loras = self.values.get("loras", ())
         found = []
         for lora in loras:
-            beside = Path(self._spec.source.path).parent / Path(lora.path).expanduser()
-            path = next((path for path in (beside, Path(lora.path).expanduser()) if path.exists()), None)
+            named = Path(os.path.expanduser(lora.path))
+            beside = Path(self._spec.source.path).parent / named
+            path = next((path for path in (beside, named) if os.path.exists(path)), None)
             if path is None:
                 self.fault(
                     f"no LoRA at {lora.path}",

@@ -102,8 +102,12 @@ class NameTemplate:
         except ValueError as error:
             raise ValueError(f"{error}; write {{{{ for a brace") from None
         for literal, name, spec, conversion in self._parts:
-            if any(char in literal for char in '\0<>:"|?*\\') or any(ord(char) < 32 for char in literal):
-                raise ValueError('a file name cannot hold < > : " | ? * \\ or control characters')
+            if any(
+                char in '\0<>:"|?*\\' or ord(char) < 32 or "\ud800" <= char <= "\udfff" for char in literal
+            ):
+                raise ValueError(
+                    'a file name cannot hold < > : " | ? * \\, control characters or bytes that are not UTF-8'
+                )
             if name is None:
                 continue
             if name not in TEMPLATE_FIELDS:

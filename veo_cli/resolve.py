@@ -8,6 +8,7 @@ before anything loads.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -192,6 +193,12 @@ class _Resolver:
             fix = f"--output {self._folder.parent} --set output={self._folder.name}"
             self.add(Fault("the output folder's name ends in .mp4", "--output", fix=fix))
             return
+        try:
+            os.lstat(self._folder)
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                self.add(Fault("the folder's name is too long", "--output", fix="name a shorter one"))
+                return
         there = next((path for path in (self._folder, *self._folder.parents) if os.path.lexists(path)), None)
         if there is None or os.path.isdir(there):
             return
@@ -215,7 +222,7 @@ class _Resolver:
             return None
         name = spec.preset
         if "/" in name or name.endswith((".yaml", ".yml")):
-            beside = Path(spec.source.path).parent / Path(name).expanduser()
+            beside = Path(spec.source.path).parent / os.path.expanduser(name)
             name = str(beside) if spec.source.path != STDIN and beside.is_file() else name
         return self._load_preset(name, spec.preset_position)
 
@@ -317,7 +324,7 @@ class _Resolver:
     def _literal_output(self, output: str, where: str) -> Path:
         """`output:` without fields: any path the file system takes; absolute, or under the output folder."""
         try:
-            path = Path(output_template(output)).expanduser()
+            path = Path(os.path.expanduser(output_template(output)))
         except ValueError as error:
             self.add(Fault(f"output: {output!r} cannot name a clip", where, str(error), _NAME_FIX))
             return Path(output)
@@ -327,9 +334,7 @@ class _Resolver:
 
     def _explicit_template(self, output: str, where: str) -> NameTemplate | None:
         try:
-            return NameTemplate(
-                output_template(str(Path(output).expanduser()) + ("/" if output.endswith("/") else ""))
-            )
+            return NameTemplate(output_template(os.path.expanduser(output)))
         except ValueError as error:
             self.add(Fault(f"output: {output!r} cannot name clips", where, str(error), _NAME_FIX))
             return None

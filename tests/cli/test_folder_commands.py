@@ -178,6 +178,15 @@ def test_a_dry_run_with_force_or_a_wrong_events_file(
     assert f"there is no folder {tmp_path}/logs" in said
 
 
+def test_a_home_in_output_is_the_home(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    code, out, _ = veo(capsys, "plan", folder / "balls.yaml", "--output=~/clips")
+    assert code == 0
+    assert f"\n{tmp_path}/clips/balls-a-red-ball-5-" in out
+
+
 def leave_things_behind(folder: Path) -> tuple[Path, Path]:
     state = folder / ".veo" / ("f" * 64)
     state.mkdir(parents=True)

@@ -110,6 +110,7 @@ def test_no_name_is_longer_than_120_bytes(template: str) -> None:
         ("{seed:9999999999}", "only a width"),
         ("{slug", "write {{"),
         ("a:b", "cannot hold"),
+        ("\udcff-{seed}", "cannot hold"),
         ("../{slug}", "may not leave"),
         ("a/../../{slug}", "may not leave"),
         ("{slug}/", "names no file"),

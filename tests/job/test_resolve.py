@@ -141,6 +141,14 @@ def test_an_output_folder_that_cannot_be_one_is_refused_at_once(tmp_path: Path, 
     ):
         (found,) = faults("prompt: a\nseed: 1", output=output)
         assert found.startswith(f"--output {output}: {fault}\n  name a folder")
+    (found,) = faults("prompt: a\nseed: 1", output=tmp_path / ("x" * 300))
+    assert found.startswith("--output: the folder's name is too long")
+
+
+def test_a_home_that_is_not_there_is_a_folder_s_name(resolve: Resolve, tmp_path: Path) -> None:
+    for output in ("~no-such-user/a.mp4", "~no-such-user/{seed}.mp4"):
+        (entry,) = resolve(f"prompt: a\nseed: 1\noutput: '{output}'")
+        assert entry.output_path.parent == tmp_path / "out" / "~no-such-user"
 
 
 @pytest.mark.parametrize(
