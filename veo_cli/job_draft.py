@@ -22,7 +22,7 @@ from veo_cli.job import EncodeSettings, Job
 from veo_cli.layer import Layer, flattened, nested
 from veo_cli.models.fingerprint import fingerprint
 from veo_cli.models.model_info import ModelInfo
-from veo_cli.prompt_file import SMALLEST, STDIN, JobSpec
+from veo_cli.prompt_file import SMALLEST, STDIN, JobSpec, readable
 from veo_cli.sampler_size import sampler_size
 
 DEFAULT_MODEL = "veo-mini"
@@ -372,7 +372,7 @@ class JobDraft:
             elif name in self._derived:
                 result[name] = "derived"
             elif position is not None:
-                result[name] = "set" if position.startswith("--set") else position
+                result[name] = "set" if position.startswith("--set") else readable(position)
             elif name == "seed":
                 result[name] = "derived"
             else:

@@ -62,7 +62,7 @@ class Source:
     line: int
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}:1"
+        return readable(f"{self.path}:{self.line}:1")
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,11 @@ class _File:
 
     def broken(self, fault: Fault) -> list[JobSpec]:
         return [JobSpec({}, {}, Source(self.path, 1, 1), self.stem, faults=(fault,))]
+
+
+def readable(text: str) -> str:
+    """The text with those bytes of file names that are not UTF-8 written out, for sidecars: `\\udcff`."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def read_specs(sources: Sequence[str], *, stdin: TextIO | None = None) -> list[JobSpec]:

@@ -193,6 +193,9 @@ class _Resolver:
             fix = f"--output {self._folder.parent} --set output={self._folder.name}"
             self.add(Fault("the output folder's name ends in .mp4", "--output", fix=fix))
             return
+        if _has_undecodable(str(self._folder)):
+            self.add(Fault("the folder's name is not UTF-8", f"--output {self._folder}", fix="name another"))
+            return
         try:
             os.lstat(self._folder)
         except OSError as error:
@@ -259,7 +262,7 @@ class _Resolver:
     def _read_setting(self, setting: str, where: str) -> Layer:
         name, equals, text = setting.partition("=")
         name = name.strip()
-        if any("\ud800" <= char <= "\udfff" for char in setting):  # Python's stand-ins for undecodable bytes
+        if _has_undecodable(setting):
             self.add(Fault("not UTF-8", where, fix="check the encoding of the shell, or of the script"))
             return Layer()
         if not equals or not name:
@@ -342,6 +345,11 @@ class _Resolver:
 
 def _place(spec: JobSpec, name: str) -> str:
     return spec.positions.get(name) or spec.positions.get("prompt") or str(spec.source)
+
+
+def _has_undecodable(text: str) -> bool:
+    """Whether a text from the command line has bytes that are not UTF-8: Python makes half characters of them."""
+    return any("\ud800" <= char <= "\udfff" for char in text)
 
 
 def _setting_value(name: str, text: str) -> Node:

@@ -143,6 +143,8 @@ def test_an_output_folder_that_cannot_be_one_is_refused_at_once(tmp_path: Path, 
         assert found.startswith(f"--output {output}: {fault}\n  name a folder")
     (found,) = faults("prompt: a\nseed: 1", output=tmp_path / ("x" * 300))
     assert found.startswith("--output: the folder's name is too long")
+    (found,) = faults("prompt: a\nseed: 1", output=tmp_path / "\udcff")
+    assert "the folder's name is not UTF-8" in found
 
 
 def test_a_home_that_is_not_there_is_a_folder_s_name(resolve: Resolve, tmp_path: Path) -> None:
@@ -445,6 +447,13 @@ def test_a_model_folder_beside_the_prompt_file(tmp_path: Path) -> None:
         settings=["model=./model"],
     )
     assert [Path(name) for name in asked] == [tmp_path / "jobs" / "model", Path("model")]
+
+
+def test_a_file_name_that_is_no_text_can_stand_in_a_sidecar(resolve: Resolve) -> None:
+    (entry,) = resolve("prompt: a\nseed: 1", name="\udcff.yaml")
+    assert str(entry.spec.source).endswith("/\\udcff.yaml:1:1")
+    assert entry.provenance["prompt"].endswith("/\\udcff.yaml:1:9")
+    assert entry.output_path.name == f"prompt-a-1-{entry.job_id[:8]}.mp4"
 
 
 def test_what_inspect_prints_is_the_same_job(resolve: Resolve) -> None:
