@@ -62,6 +62,9 @@ class JobDraft:
                 self.values[name] = checked(name, value)
             except FieldError as error:
                 self.fault(error.what, name, error.why, error.fix)
+        if self.values.get("model") == "":
+            self.fault("the model's name is empty", "model", fix="list the models that are here:  veo models")
+            del self.values["model"]
         self._broken = set(layer.values) - set(self.values)
 
     def fault(self, what: str, name: str, why: str = "", fix: str = "") -> None:
@@ -312,15 +315,17 @@ class JobDraft:
             named = Path(os.path.expanduser(lora.path))
             beside = Path(self._spec.source.path).parent / named
             path = next((path for path in (beside, named) if os.path.exists(path)), None)
+            fix = "write the path of a .safetensors file, from the prompt file's folder or absolute"
             if path is None:
-                self.fault(
-                    f"no LoRA at {lora.path}",
-                    "loras",
-                    fix="write its path, from the prompt file's folder or absolute",
-                )
+                self.fault(f"no LoRA at {lora.path}", "loras", fix=fix)
+            elif not path.is_file():
+                self.fault(f"the LoRA {lora.path} is not a file", "loras", fix=fix)
             else:
+                try:
+                    self.lora_fingerprints += _file_fingerprint(path.resolve(), path.stat().st_mtime_ns)
+                except OSError as error:
+                    self.fault(f"the LoRA {lora.path} cannot be read: {error.strerror or error}", "loras")
                 found.append(lora.model_copy(update={"path": str(path.absolute())}))
-                self.lora_fingerprints += _file_fingerprint(path.resolve(), path.stat().st_mtime_ns)
         if loras:
             self.values["loras"] = tuple(found)
 
@@ -382,10 +387,9 @@ class JobDraft:
 
 @functools.lru_cache(maxsize=256)
 def _file_fingerprint(path: Path, modified_ns: int) -> str:
-    """Of a file, or of the files of a folder; `modified_ns` is part of the cache's key."""
+    """`modified_ns` is part of the cache's key."""
     del modified_ns
-    files = [path] if path.is_file() else [inner for inner in path.rglob("*") if inner.is_file()]
-    return fingerprint(path.parent if path.is_file() else path, files)
+    return fingerprint(path.parent, [path])
 
 
 def _fit_note(model: ModelInfo, made: tuple[int, int], wanted: tuple[int, int], fit: str) -> str:

@@ -138,12 +138,12 @@ class NameTemplate:
         room -= len(str(known["stem"]).encode()) * len(last)
         known["slug"] = slug(prompt, max(4, min(_SLUG_BYTES, room))) or "clip"
         name = self._filled(known)
-        folder, _, leaf = name.rpartition("/")
+        folder, slash, leaf = name.rpartition("/")
         leaf = leaf.removesuffix(SUFFIX)
         leaf = leaf.encode()[: MAX_NAME_BYTES - len(SUFFIX)].decode(errors="ignore").strip(" .") or "clip"
         if leaf.split(".")[0].lower() in _RESERVED:
             leaf += "-clip"
-        return f"{folder}/{leaf}{SUFFIX}" if folder else leaf + SUFFIX
+        return f"{folder}{slash}{leaf}{SUFFIX}"
 
     def _filled(self, values: Mapping[str, int | float | str]) -> str:
         filled = []

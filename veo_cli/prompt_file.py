@@ -299,7 +299,7 @@ def _has_no_fields(text: str) -> bool:
 
 def _empty(file: _File, smallest: str) -> Fault:
     return Fault(
-        "the file is empty",
+        "nothing came" if file.path == STDIN else "the file is empty",
         f"{file.path}:1:1",
         "there is no prompt in it",
         f"the smallest valid file: {smallest}",

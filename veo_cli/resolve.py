@@ -131,24 +131,14 @@ class _Resolver:
             twin = by_id.setdefault(job.job_id, job)
             rival = by_path.setdefault(path, job)
             if twin is not job:
-                what = f"the same job is at {twin.spec.positions.get('prompt', twin.spec.source)}"
-                self.add(
-                    Fault(
-                        what,
-                        _place(job.spec, "prompt"),
-                        fix="delete one of them, or give them different seeds",
-                    )
-                )
+                other, here = _places(twin.spec, job.spec, "prompt")
+                fix = "delete one of them, or give them different seeds"
+                self.add(Fault(f"the same job is at {other}", here, fix=fix))
             elif rival is not job:
-                other = rival.spec.positions.get("prompt", rival.spec.source)
+                other, here = _places(rival.spec, job.spec, "output")
                 fix = "put {seed} or {id} into the name, or leave it to veo"
                 self.add(
-                    Fault(
-                        f"two jobs would write {job.output_path}",
-                        _place(job.spec, "output"),
-                        f"the other is at {other}",
-                        fix,
-                    )
+                    Fault(f"two jobs would write {job.output_path}", here, f"the other is at {other}", fix)
                 )
 
     def job(self, spec: JobSpec) -> ResolvedJob | None:
@@ -193,8 +183,9 @@ class _Resolver:
             fix = f"--output {self._folder.parent} --set output={self._folder.name}"
             self.add(Fault("the output folder's name ends in .mp4", "--output", fix=fix))
             return
-        if _has_undecodable(str(self._folder)):
-            self.add(Fault("the folder's name is not UTF-8", f"--output {self._folder}", fix="name another"))
+        if _has_undecodable(str(self._folder)) or _has_control(str(self._folder)):
+            what = "the folder's name is not UTF-8, or has control characters in it"
+            self.add(Fault(what, f"--output {self._folder}", fix="name another"))
             return
         try:
             os.lstat(self._folder)
@@ -331,8 +322,9 @@ class _Resolver:
         except ValueError as error:
             self.add(Fault(f"output: {output!r} cannot name a clip", where, str(error), _NAME_FIX))
             return Path(output)
-        if "\0" in output or any(len(part.encode()) > 250 for part in path.parts):
-            self.add(Fault("output is not a file's path", where, "too long, or with a NUL in it"))
+        if _has_control(output) or any(len(part.encode()) > 250 for part in path.parts):
+            why = "too long, or with control characters in it"
+            self.add(Fault("output is not a file's path", where, why, _NAME_FIX))
         return self._folder / path
 
     def _explicit_template(self, output: str, where: str) -> NameTemplate | None:
@@ -343,13 +335,24 @@ class _Resolver:
             return None
 
 
-def _place(spec: JobSpec, name: str) -> str:
-    return spec.positions.get(name) or spec.positions.get("prompt") or str(spec.source)
+def _places(first: JobSpec, second: JobSpec, name: str) -> tuple[str, str]:
+    """Where two jobs that collide say so: at `name`, or where that is one place for both, at what differs."""
+
+    def place(spec: JobSpec, field: str) -> str:
+        return spec.positions.get(field) or spec.positions.get("prompt") or str(spec.source)
+
+    pairs = [(place(first, field), place(second, field)) for field in (name, *second.positions)]
+    return next((pair for pair in pairs if pair[0] != pair[1]), pairs[0])
 
 
 def _has_undecodable(text: str) -> bool:
     """Whether a text from the command line has bytes that are not UTF-8: Python makes half characters of them."""
     return any("\ud800" <= char <= "\udfff" for char in text)
+
+
+def _has_control(text: str) -> bool:
+    """Such a path would not be one line of the results."""
+    return any(ord(char) < 32 or char == "\x7f" for char in text)
 
 
 def _setting_value(name: str, text: str) -> Node:

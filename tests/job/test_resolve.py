@@ -13,7 +13,7 @@ import pytest
 
 from tests.job.conftest import Faults, Resolve
 from tests.job.described import describe, veo_mini
-from veo_cli.errors import ModelMissing, SpecificationError
+from veo_cli.errors import EnvironmentFault, ModelMissing, SpecificationError
 from veo_cli.field_names import FIELDS
 from veo_cli.models.model_info import ModelInfo
 from veo_cli.prompt_file import read_specs
@@ -93,6 +93,7 @@ def test_settings(settings: list[str], field: str, value: Any, resolve: Resolve)
         ("seed=null", "--set seed=null: seed is given no value (null would leave the field as it is)"),
         ("output=", "--set output=: output: '' cannot name a clip (it names no file)"),
         ("output=..", "--set output=..: output: '..' cannot name a clip (it is a folder)"),
+        ("output=a\nb.mp4", "--set output=a\nb.mp4: output is not a file's path (too long, or with control"),
         (
             "output=x.txt",
             "--set output=x.txt: output: 'x.txt' cannot name a clip (clips are written as .mp4, not .txt)",
@@ -145,6 +146,30 @@ def test_an_output_folder_that_cannot_be_one_is_refused_at_once(tmp_path: Path, 
     assert found.startswith("--output: the folder's name is too long")
     (found,) = faults("prompt: a\nseed: 1", output=tmp_path / "\udcff")
     assert "the folder's name is not UTF-8" in found
+    (found,) = faults("prompt: a\nseed: 1", output=tmp_path / "a\nb")
+    assert "has control characters in it" in found
+
+
+def test_a_folder_that_takes_no_salt_is_the_folder_s_fault(resolve: Resolve, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / ".veo").write_text("a file of mine")
+    with pytest.raises(EnvironmentFault) as caught:
+        resolve("prompt: a", keep_seeds=True)
+    assert str(caught.value).startswith(f"{tmp_path / 'out'}: cannot write into the output folder (")
+
+
+def test_jobs_that_collide_are_shown_where_they_differ(faults: Faults) -> None:
+    (found,) = faults("prompt: a\nmatrix: {seed: [1, 1]}")
+    assert found.startswith("2:20: the same job is at ") and "job.yaml:2:17\n" in found
+    (found,) = faults("seed: 1\noutput: x\nprompts: [a, b]")
+    assert found.startswith("3:14: two jobs would write ") and "job.yaml:3:11)" in found
+
+
+def test_the_root_of_all_folders_is_one(resolve: Resolve) -> None:
+    for output, name in (("/", "job-a-1-"), ("/{slug}", "a.mp4")):
+        (entry,) = resolve(f"prompt: a\nseed: 1\noutput: '{output}'")
+        assert entry.output_path.parent == Path("/")
+        assert entry.output_path.name.startswith(name)
 
 
 def test_a_home_that_is_not_there_is_a_folder_s_name(resolve: Resolve, tmp_path: Path) -> None:
@@ -191,6 +216,8 @@ def test_a_home_that_is_not_there_is_a_folder_s_name(resolve: Resolve, tmp_path:
             "sampler.num_frames is 17 and num_frames is 33 (the rest would be frame inter",
         ),
         ("loras: [nowhere.safetensors]", "no LoRA at nowhere.safetensors"),
+        ("loras: [/]", "the LoRA / is not a file\n  write the path of a .safetensors file"),
+        ("model: ''", "the model's name is empty\n  list the models that are here:  veo models"),
         ("output: clip.mov", "output: 'clip.mov' cannot name a clip (clips are written as .mp4, not .mov)"),
         ("output: '{sed}'", "output: '{sed}' cannot name clips (unknown field {sed}"),
         ("prompt: ''", "the prompt is empty"),
@@ -537,7 +564,7 @@ class TestNames:
 
     def test_two_jobs_with_one_path(self, faults: Faults) -> None:
         (fault,) = faults("prompts: [a, b]\nseed: 1\noutput: x.mp4")
-        assert fault.startswith("3:9: two jobs would write")
+        assert fault.startswith("1:14: two jobs would write")
         assert "put {seed} or {id} into the name" in fault
         (fault,) = faults("prompts: [a, b]\nseed: 1", name_template="{seed}")
         assert fault.startswith("1:14: two jobs would write")
