@@ -309,6 +309,8 @@ def render(
       veo render jobs/ --deadline 06:00 --events run.jsonl -q | xargs -n1 ls -l
     """
     terminal = _terminal(ctx, verbose=verbose, quiet=quiet, json=json)
+    if shuffle and in_order:
+        raise typer.BadParameter("it excludes --in-order", ctx=ctx, param_hint="'--shuffle'")
     from datetime import datetime
 
     from veo_cli import byte_size

@@ -78,7 +78,7 @@ class JobDraft:
         """The model asked for. `./folder` in a prompt file is looked for beside it, so that cron finds it
         too.
         """
-        name = str(self.values.get("model", DEFAULT_MODEL))
+        name = os.path.expanduser(str(self.values.get("model", DEFAULT_MODEL)))
         if name.startswith(".") and self._positions["model"] == self._spec.positions.get("model"):
             beside = Path(self._spec.source.path).parent / name
             if self._spec.source.path != STDIN and os.path.isdir(beside):

@@ -148,7 +148,7 @@ class _Resolver:
         if spec.faults and not spec.fields:
             return None
         draft = JobDraft(spec, self._merged(spec), self.add)
-        model = self._model(draft.model_name())
+        model = self._model(draft.model_name(), draft.place("model"))
         if model is None:
             return None
         draft.complete(model)
@@ -274,11 +274,13 @@ class _Resolver:
             self.add(Fault(f"{name} is given no value", where, why, "give it one, or leave the option out"))
         return layer
 
-    def _model(self, name: str) -> ModelInfo | None:
+    def _model(self, name: str, where: str) -> ModelInfo | None:
         if name not in self._models and name not in self._missing:
             try:
                 self._models[name] = self._describe(name)
             except ModelMissing as error:
+                why = "; ".join(filter(None, (error.fault.why, f"asked for at {where}")))
+                error.fault = replace(error.fault, why=why)
                 self._missing[name] = error
         return self._models.get(name)
 

@@ -111,6 +111,10 @@ def test_2_a_wrong_prompt_file(tmp_path: Path, tiny_model: Path, text: str, said
         (["plan", ""], "error: Invalid value for 'FILE': it is empty"),
         (["inspect", ""], "error: Invalid value for 'CLIP': it is empty"),
         (["inspect", "."], "error: .: it is a folder\n"),
+        (
+            ["render", "-", "--shuffle", "--in-order"],
+            "error: Invalid value for '--shuffle': it excludes --in-order\n",
+        ),
         (["status", "nosuch"], "error: nosuch: there is no such folder\n"),
         (["presets", "nosuch"], "error: "),
     ],

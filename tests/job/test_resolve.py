@@ -414,11 +414,12 @@ def test_a_generic_model_s_schedule_is_its_own(resolve: Resolve, faults: Faults,
 
 
 def test_a_missing_model(resolve: Resolve, faults: Faults) -> None:
-    with pytest.raises(ModelMissing, match="no such model"):
+    with pytest.raises(ModelMissing, match="no such model") as caught:
         resolve("prompt: a\nmodel: wan3")
+    assert caught.value.fault.why.endswith("job.yaml:2:8")
     found = faults("prompt: a\nmodel: wan3\n---\nprompt: b\nfps: 0")
     assert len(found) == 2
-    assert "no such model" in found[1]
+    assert found[1] == "2:8)\n  list the models that are here:  veo models"
 
 
 def test_a_model_is_described_once() -> None:
@@ -474,6 +475,13 @@ def test_a_model_folder_beside_the_prompt_file(tmp_path: Path) -> None:
         settings=["model=./model"],
     )
     assert [Path(name) for name in asked] == [tmp_path / "jobs" / "model", Path("model")]
+
+
+def test_a_model_in_the_home(tmp_path: Path, resolve: Resolve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "wan").mkdir()
+    (entry,) = resolve("prompt: a\nmodel: ~/wan\nseed: 1", describe=lambda name: veo_mini())
+    assert entry.job.model == str(tmp_path / "wan")
 
 
 def test_a_file_name_that_is_no_text_can_stand_in_a_sidecar(resolve: Resolve) -> None:
