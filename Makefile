@@ -23,10 +23,11 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]' >&2
 	@touch $@
 
-check: setup ## ruff, mypy --strict, generated docs are current
+check: setup ## ruff, mypy --strict, and whether docs/cli.md is what the help texts say
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m veo_cli.docs_cli --check
 
 fix: setup ## let ruff mend what it can
 	$(BIN)/ruff check --fix .

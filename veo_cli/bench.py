@@ -14,6 +14,7 @@ from pathlib import Path
 from veo_cli import model_report
 from veo_cli.batch import BatchOptions, run_batch
 from veo_cli.byte_size import in_words
+from veo_cli.counted import counted
 from veo_cli.errors import EnvironmentFault, Fault, SpecificationError
 from veo_cli.events import Event, JobDone, JobFailed, RunStarted, StageDone, StepDone, Warned
 from veo_cli.exit_codes import ExitCode
@@ -97,7 +98,7 @@ def render(
         if code is not ExitCode.OK:
             return code
         job, model = resolved[0].job, resolved[0].model
-        clip = f"{job.width}x{job.height}, {job.num_frames} frames, {job.num_inference_steps} steps"
+        clip = f"{job.width}x{job.height}, {counted(job.num_frames, 'frame')}, {counted(job.num_inference_steps, 'step')}"
         _print(terminal, _figures(collector, model.title, clip))
         return ExitCode.OK
 

@@ -4,6 +4,7 @@ Every body gets the process's Terminal as `ctx.obj`; errors are left to `error_b
 postponed here: Typer reads them, and would have to compile each from its text.
 """
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -16,39 +17,43 @@ from veo_cli.exit_codes import ExitCode
 from veo_cli.terminal import QUIET, Terminal
 
 if TYPE_CHECKING:
+    from veo_cli.plan import Plan
     from veo_cli.resolve import ResolvedJob
 
 HELP_WIDTH = 100
 
 
-def _leave_unset_alone(parameters: list[Any]) -> list[Any]:
-    """Keep the values of options that were not given as they are.
-
-    Typer passes even those through pydantic, whose import alone costs more than all that `veo presets` does.
-    """
+def _checked(parameters: list[Any]) -> list[Any]:
     for parameter in parameters:
-        if "process_value" not in vars(parameter) and not parameter.required:
-            parameter.process_value = partial(_convert_if_given, parameter.process_value)
+        if "process_value" not in vars(parameter):
+            parameter.process_value = partial(_convert_if_given, parameter, parameter.process_value)
     return parameters
 
 
-def _convert_if_given(convert: Callable[[Any, Any], Any], context: Any, value: Any) -> Any:
-    return convert(context, value) if value else value
+def _convert_if_given(parameter: Any, convert: Callable[[Any, Any], Any], context: Any, value: Any) -> Any:
+    """The value that Typer makes of an option, but of one that was not given as it is.
+
+    Typer passes even those through pydantic, whose import alone costs more than all that `veo presets` does. Empty
+    values are refused: they come of an unset variable, and would mean the current folder, or no option at all.
+    """
+    if value == "" or (isinstance(value, list | tuple) and "" in value):
+        raise typer.BadParameter("it is empty; is a variable unset?", ctx=context, param=parameter)
+    return convert(context, value) if value or parameter.required else value
 
 
-class _LeanGroup(typer.core.TyperGroup):
+class _Group(typer.core.TyperGroup):
     def get_params(self, ctx: Any) -> list[Any]:
-        return _leave_unset_alone(super().get_params(ctx))
+        return _checked(super().get_params(ctx))
 
 
-class _LeanCommand(typer.core.TyperCommand):
+class _Command(typer.core.TyperCommand):
     def get_params(self, ctx: Any) -> list[Any]:
-        return _leave_unset_alone(super().get_params(ctx))
+        return _checked(super().get_params(ctx))
 
 
 app = typer.Typer(
     name="veo",
-    cls=_LeanGroup,
+    cls=_Group,
     help="""Render video from text with diffusion models: from a prompt file to an HEVC Main10 clip.
 
 \b
@@ -66,6 +71,14 @@ deadline, 130 interrupted, 143 terminated. After 5, 130 and 143 the same command
     no_args_is_help=True,
     context_settings={"max_content_width": HELP_WIDTH, "help_option_names": ["-h", "--help"]},
 )
+
+
+def _home_expanded(folder: Path | None) -> Path | None:
+    """The shell leaves the ~ of `--output=~/clips` as it is; a folder named ~ would be a trap for who deletes it."""
+    return Path(os.path.expanduser(folder)) if folder else None
+
+
+_command = partial(app.command, cls=_Command)
 
 Files = Annotated[
     list[str],
@@ -102,6 +115,7 @@ Output = Annotated[
         metavar="FOLDER",
         help="Where clips, sidecars and unfinished work are kept. [default: the current folder]",
         show_default=False,
+        callback=_home_expanded,
     ),
 ]
 Name = Annotated[
@@ -200,7 +214,7 @@ def _resolve(
     return resolved
 
 
-@app.command()
+@_command()
 def render(
     ctx: typer.Context,
     files: Files,
@@ -214,7 +228,8 @@ def render(
         typer.Option(
             "--max-vram",
             metavar="SIZE",
-            help="Use at most this much GPU memory: 16GiB. [default: what is free]",
+            help="Plan for this much GPU memory, 16GiB, not for what is free: weights that do not fit "
+            "into four fifths of it wait in the host's memory. No limit on what a clip takes.",
             show_default=False,
         ),
     ] = None,
@@ -294,6 +309,8 @@ def render(
       veo render jobs/ --deadline 06:00 --events run.jsonl -q | xargs -n1 ls -l
     """
     terminal = _terminal(ctx, verbose=verbose, quiet=quiet, json=json)
+    if shuffle and in_order:
+        raise typer.BadParameter("it excludes --in-order", ctx=ctx, param_hint="'--shuffle'")
     from datetime import datetime
 
     from veo_cli import byte_size
@@ -306,7 +323,12 @@ def render(
     )
     folder = output or Path()
     if dry_run:
-        _show_plan(terminal, resolved, folder, device)
+        from veo_cli.durable_file import require_place
+
+        _show_plan(terminal, resolved, folder, device, force=force)
+        for file in (events, metrics):
+            if file is not None:
+                require_place(file)
         return
     if until is not None and until.date() > datetime.now().date():
         terminal.note(f"the deadline is {until:%A %H:%M}")
@@ -342,7 +364,7 @@ def render(
     _end(code)
 
 
-@app.command()
+@_command()
 def plan(
     ctx: typer.Context,
     files: Files,
@@ -355,6 +377,9 @@ def plan(
     verbose: Verbose = 0,
 ) -> None:
     """Show the jobs of the files, what they need, and what is done already; render nothing.
+
+    What a render would refuse (a file that is in the way, a disk too small, no encoder) is told with
+    the exit code that the render would have.
 
     With -v, every value of every job with the place it comes from, and the noise level (sigma) and
     guidance of each step.
@@ -369,7 +394,7 @@ def plan(
     _show_plan(terminal, _resolve(terminal, files, preset, set_, output, name), output or Path(), device)
 
 
-@app.command(cls=_LeanCommand)
+@_command()
 def presets(
     ctx: typer.Context,
     name: Annotated[
@@ -418,7 +443,7 @@ def presets(
     )
 
 
-@app.command()
+@_command()
 def models(
     ctx: typer.Context,
     name: Annotated[
@@ -450,7 +475,7 @@ def models(
         model_report.describe_one(terminal, name, download=download)
 
 
-@app.command()
+@_command()
 def doctor(ctx: typer.Context, json: Json = False, verbose: Verbose = 0) -> None:
     """Check what works on this machine, and say for each fault what mends it.
 
@@ -469,7 +494,7 @@ def doctor(ctx: typer.Context, json: Json = False, verbose: Verbose = 0) -> None
     _end(checks.report(terminal))
 
 
-@app.command()
+@_command()
 def inspect(
     ctx: typer.Context,
     clip: Annotated[
@@ -490,6 +515,10 @@ def inspect(
     terminal = _terminal(ctx, verbose=verbose, json=json)
     from veo_cli.stages import sidecar
 
+    if clip.is_dir():
+        from veo_cli.errors import Fault, SpecificationError
+
+        raise SpecificationError(Fault("it is a folder", str(clip), fix="name a clip in it"))
     record = sidecar.read(clip)
     if json:
         import json as json_module
@@ -499,7 +528,7 @@ def inspect(
         terminal.result(sidecar.as_prompt_yaml(record).rstrip("\n"))
 
 
-@app.command()
+@_command()
 def compare(
     ctx: typer.Context,
     first: Annotated[Path, typer.Argument(metavar="A", help="The clip to judge by.")],
@@ -530,7 +559,7 @@ def compare(
         terminal.table(["MEASURE", "VALUE"], rows)
 
 
-@app.command()
+@_command()
 def status(
     ctx: typer.Context,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="An output folder of `veo render`.")],
@@ -540,7 +569,7 @@ def status(
     """Show the jobs of an output folder: done, running, failed, stopped, waiting.
 
     A stopped job goes on when its `veo render` is run again; a waiting one was asked for in the last
-    run and not begun.
+    run and not begun. A reason too long for the terminal is cut; --json has all of it.
 
     \b
     Examples:
@@ -560,6 +589,7 @@ def status(
     terminal.table(
         ["STATE", "JOB", "CLIP", "REASON", "KEPT"],
         [[job.state, job.job_id[:8], job.output, job.reason.partition("\n")[0], job.kept] for job in jobs],
+        shrink="REASON",
     )
     counts = {
         state: sum(job.state == state for job in jobs)
@@ -568,7 +598,7 @@ def status(
     terminal.note(", ".join(f"{count} {state}" for state, count in counts.items() if count) or "no jobs here")
 
 
-@app.command()
+@_command()
 def clean(
     ctx: typer.Context,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="An output folder of `veo render`.")],
@@ -598,14 +628,15 @@ def clean(
             ["SIZE", "WHAT", "PATH"],
             [[in_words(item.size_bytes), item.why, str(item.path)] for item in found],
         )
-        if not yes and not typer.confirm(f"Remove {len(found)} of them?", err=True):
+        what = "it" if len(found) == 1 else f"all {len(found)}"
+        if not yes and not typer.confirm(f"Remove {what}?", err=True):
             terminal.note("nothing was removed")
             return
         remove(item.path for item in found)
         terminal.note(f"removed {in_words(sum(item.size_bytes for item in found))}")
 
 
-@app.command()
+@_command()
 def stats(
     ctx: typer.Context,
     events: Annotated[list[Path], typer.Argument(metavar="EVENTS", help="Files that --events wrote.")],
@@ -633,6 +664,7 @@ def stats(
     from dataclasses import asdict
     from datetime import datetime
 
+    from veo_cli.counted import counted
     from veo_cli.deadline import parse_since
     from veo_cli.stats import compute, read_events
 
@@ -666,10 +698,10 @@ def stats(
     for code, count in figures.top_errors:
         terminal.result(f"error {code}: {count}")
     if unreadable:
-        terminal.warning(f"{unreadable} lines could not be read and are left out")
+        terminal.warning(f"{counted(unreadable, 'line')} could not be read and left out")
 
 
-@app.command()
+@_command()
 def bench(
     ctx: typer.Context,
     what: Annotated[
@@ -705,13 +737,27 @@ def bench(
     _end(benchmark.render(terminal, clips=clips, device=device, preset=preset, settings=set_ or ()))
 
 
-def _show_plan(terminal: Terminal, resolved: "list[ResolvedJob]", folder: Path, device: str) -> None:
+def _show_plan(
+    terminal: Terminal, resolved: "list[ResolvedJob]", folder: Path, device: str, *, force: bool = False
+) -> None:
+    """Print the plan, then raise what a render of it would refuse before it loads a model."""
+    from veo_cli import plan as planning
+    from veo_cli import preflight
+    from veo_cli.device import likely_kind
+
+    kind = likely_kind(device)
+    found = planning.plan(resolved, folder, device=kind)
+    _print_plan(terminal, found, resolved)
+    jobs = zip(found.jobs, resolved, strict=True)
+    todo = [entry for planned, entry in jobs if force or planned.state != "done"]
+    preflight.check(todo, folder, kind, force=force, make_folders=False)
+
+
+def _print_plan(terminal: Terminal, found: "Plan", resolved: "list[ResolvedJob]") -> None:
     from dataclasses import asdict
 
     from veo_cli import plan as planning
-    from veo_cli.device import likely_kind
 
-    found = planning.plan(resolved, folder, device=likely_kind(device))
     if terminal.json:
         for values, entry in zip(found.as_json(), resolved, strict=True):
             terminal.result_json(values | (asdict(planning.details(entry)) if terminal.verbosity > 0 else {}))

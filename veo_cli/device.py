@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from veo_cli.counted import counted
 from veo_cli.errors import EnvironmentFault, Fault, SpecificationError
 
 _NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")  # there once the kernel module is loaded
@@ -16,24 +17,19 @@ def resolve_device(asked: str) -> str:
 
     Raises SpecificationError for another word, EnvironmentFault for a GPU that is not there.
     """
+    index = _gpu_number(asked)
     import torch
 
     if asked == "auto":
         asked = "cuda:0" if torch.cuda.is_available() else "cpu"
     if asked == "cpu":
         return asked
-    named = re.fullmatch(r"cuda(?::(\d+))?", asked)
-    if named is None:
-        raise SpecificationError(
-            Fault(f"no such device: {asked}", "--device", fix="write auto, cpu, cuda or cuda:1")
-        )
-    index = int(named.group(1) or 0)
     if index >= torch.cuda.device_count():
         have = torch.cuda.device_count()
         raise EnvironmentFault(
             f"there is no GPU {index}",
             where="--device",
-            why=f"torch sees {have} GPUs" if have else "torch sees no GPU",
+            why=f"torch sees {counted(have, 'GPU')}" if have else "torch sees no GPU",
             fix="see what works here:  veo doctor",
         )
     torch.cuda.set_device(index)
@@ -41,5 +37,19 @@ def resolve_device(asked: str) -> str:
 
 
 def likely_kind(asked: str) -> str:
-    """ "cpu" or "cuda", guessed without importing torch: for estimates, not for work."""
+    """ "cpu" or "cuda", guessed without importing torch: for estimates, not for work.
+
+    Raises SpecificationError for a word that names no device.
+    """
+    _gpu_number(asked)
     return "cuda" if asked.startswith("cuda") or (asked == "auto" and _NVIDIA_DRIVER.exists()) else "cpu"
+
+
+def _gpu_number(asked: str) -> int:
+    """The N of "cuda:N"; 0 for "cuda", "auto" and "cpu"."""
+    named = re.fullmatch(r"auto|cpu|cuda(?::(\d+))?", asked)
+    if named is None:
+        raise SpecificationError(
+            Fault(f"no such device: {asked}", "--device", fix="write auto, cpu, cuda or cuda:1")
+        )
+    return int(named.group(1) or 0)

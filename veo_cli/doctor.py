@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from veo_cli.byte_size import in_words
+from veo_cli.counted import counted
 from veo_cli.errors import VeoError
 from veo_cli.exit_codes import ExitCode
 from veo_cli.terminal import Terminal
@@ -93,7 +94,9 @@ def _packages() -> Iterator[Check]:
         yield Check("torch", "fault", f"cannot be imported: {error}", "pip install --force-reinstall torch")
     else:
         build = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU build"
-        yield Check("torch", "ok", f"{torch.__version__}, {build}, {torch.get_num_threads()} threads")
+        yield Check(
+            "torch", "ok", f"{torch.__version__}, {build}, {counted(torch.get_num_threads(), 'thread')}"
+        )
     for package in ("diffusers", "transformers"):
         try:
             yield Check(package, "ok", version(package))

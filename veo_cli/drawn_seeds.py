@@ -13,6 +13,7 @@ import os
 from pathlib import Path
 
 from veo_cli import durable_file
+from veo_cli.errors import DiskFull, EnvironmentFault
 from veo_cli.journal import STATE_FOLDER
 
 SALT_FILE = "seed_salt"
@@ -28,6 +29,11 @@ class DrawnSeeds:
         self._salt = self._read()
         self._drawn = self._salt is None
         self._uses: dict[str, int] = {}
+
+    @property
+    def are_kept(self) -> bool:
+        """Whether the folder has the salt: then the next run draws the same seeds."""
+        return not self._drawn
 
     def seed_of(self, identity: str) -> int:
         """A seed in [0, 2^32) for a job whose other settings are `identity`; equal jobs get others."""
@@ -45,7 +51,17 @@ class DrawnSeeds:
         if not self._drawn or self._salt is None:
             return True
         own = self._path.with_name(f"{SALT_FILE}.{os.getpid()}")
-        durable_file.replace(own, self._salt)
+        try:
+            durable_file.replace(own, self._salt)
+        except DiskFull:
+            raise
+        except EnvironmentFault as error:
+            raise EnvironmentFault(
+                "cannot write into the output folder",
+                where=str(self._path.parent.parent),
+                why=error.fault.what,
+                fix="choose another with --output, or mend its permissions",
+            ) from error
         try:
             os.link(own, self._path)  # fails if another run was quicker: then its salt is the folder's
         except FileExistsError:

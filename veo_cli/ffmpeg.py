@@ -191,11 +191,19 @@ def choose_encoder(settings: EncodeSettings, pixel_format: str = "yuv420p10le") 
                     note = f"{name} encodes this clip, since {names[0]} does not work here ({reasons})"
                 return ChosenEncoder(probe, note)
             failed.append(probe)
-    raise FfmpegMissing(
-        f"no working {settings.codec} encoder for {pixel_format}",
-        why="; ".join(f"{probe.encoder} of {probe.ffmpeg}: {probe.why}" for probe in failed),
-        fix=INSTALL_HINT,
-    )
+    why = "; ".join(f"{probe.encoder} of {probe.ffmpeg}: {probe.why}" for probe in failed)
+    if settings.encoder == "auto":
+        raise FfmpegMissing(
+            f"no working {settings.codec} encoder for {pixel_format}", why=why, fix=INSTALL_HINT
+        )
+    software = ENCODERS[settings.codec][0]
+    fix = "write encode: {encoder: auto}, which takes the first that works here"
+    if settings.encoder != software:
+        fix = (
+            f"{settings.encoder} needs an NVIDIA GPU, its driver and an ffmpeg built for it; "
+            f"write encode: {{encoder: auto}}, or {software}, which needs none"
+        )
+    raise FfmpegMissing(f"{settings.encoder} does not encode {pixel_format} here", why=why, fix=fix)
 
 
 def compile_command(output: Any, ffmpeg: Path, *, log_level: str = "error") -> list[str]:

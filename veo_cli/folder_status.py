@@ -53,7 +53,8 @@ def read_status(output_folder: Path) -> list[JobStatus]:
     busy = is_locked(output_folder)
     queue = read_queue(output_folder)
     done = _done(output_folder, queue)
-    begun = [_begun(record, busy) for record in read_records(output_folder) if record.job_id not in done]
+    records = [record for record in read_records(output_folder) if record.job_id not in done]
+    begun = [_begun(record, output_folder, busy) for record in records]
     known = set(done) | {job.job_id for job in begun}
     reason = "its turn has not come" if busy else "the last run ended before its turn"
     waiting = [
@@ -126,11 +127,12 @@ def _below(output_folder: Path, suffix: str) -> Iterator[Path]:
                 yield Path(folder) / name
 
 
-def _begun(record: JobRecord, busy: bool) -> JobStatus:
+def _begun(record: JobRecord, output_folder: Path, busy: bool) -> JobStatus:
+    output = _shown(Path(record.output), output_folder)
     if record.state == "running" and not busy:
-        return JobStatus("stopped", record.output, record.job_id, "the run was killed", "")
+        return JobStatus("stopped", output, record.job_id, "the run was killed", "")
     reason = record.message or ("a signal or the deadline" if record.state == "stopped" else "")
-    return JobStatus(record.state, record.output, record.job_id, reason, record.kept)
+    return JobStatus(record.state, output, record.job_id, reason, record.kept)
 
 
 def _shown(clip: Path, output_folder: Path) -> str:

@@ -22,7 +22,7 @@ from veo_cli.job import EncodeSettings, Job
 from veo_cli.layer import Layer, flattened, nested
 from veo_cli.models.fingerprint import fingerprint
 from veo_cli.models.model_info import ModelInfo
-from veo_cli.prompt_file import SMALLEST, STDIN, JobSpec
+from veo_cli.prompt_file import SMALLEST, STDIN, JobSpec, readable
 from veo_cli.sampler_size import sampler_size
 
 DEFAULT_MODEL = "veo-mini"
@@ -62,6 +62,9 @@ class JobDraft:
                 self.values[name] = checked(name, value)
             except FieldError as error:
                 self.fault(error.what, name, error.why, error.fix)
+        if self.values.get("model") == "":
+            self.fault("the model's name is empty", "model", fix="list the models that are here:  veo models")
+            del self.values["model"]
         self._broken = set(layer.values) - set(self.values)
 
     def fault(self, what: str, name: str, why: str = "", fix: str = "") -> None:
@@ -75,10 +78,10 @@ class JobDraft:
         """The model asked for. `./folder` in a prompt file is looked for beside it, so that cron finds it
         too.
         """
-        name = str(self.values.get("model", DEFAULT_MODEL))
+        name = os.path.expanduser(str(self.values.get("model", DEFAULT_MODEL)))
         if name.startswith(".") and self._positions["model"] == self._spec.positions.get("model"):
             beside = Path(self._spec.source.path).parent / name
-            if self._spec.source.path != STDIN and beside.is_dir():
+            if self._spec.source.path != STDIN and os.path.isdir(beside):
                 name = str(beside)
         if os.path.isdir(name) and Path(name) != Path(Path(name).name):
             name = str(Path(name).absolute())  # the sidecar's job is to run from any folder
@@ -175,7 +178,7 @@ class JobDraft:
             rule = f"; num_frames is {step}n+1" if step > 1 else ""
             self.notes.append(
                 f"duration {seconds:g} s at {fps:g} fps is {wanted:g} frames; "
-                f"{count} are made ({count / fps:.3f} s{rule})"
+                f"{count} {'is' if count == 1 else 'are'} made ({count / fps:.3f} s{rule})"
             )
 
     def _check_frames(self, name: str, model: ModelInfo) -> None:
@@ -309,17 +312,20 @@ class JobDraft:
         loras = self.values.get("loras", ())
         found = []
         for lora in loras:
-            beside = Path(self._spec.source.path).parent / Path(lora.path).expanduser()
-            path = next((path for path in (beside, Path(lora.path).expanduser()) if path.exists()), None)
+            named = Path(os.path.expanduser(lora.path))
+            beside = Path(self._spec.source.path).parent / named
+            path = next((path for path in (beside, named) if os.path.exists(path)), None)
+            fix = "write the path of a .safetensors file, from the prompt file's folder or absolute"
             if path is None:
-                self.fault(
-                    f"no LoRA at {lora.path}",
-                    "loras",
-                    fix="write its path, from the prompt file's folder or absolute",
-                )
+                self.fault(f"no LoRA at {lora.path}", "loras", fix=fix)
+            elif not path.is_file():
+                self.fault(f"the LoRA {lora.path} is not a file", "loras", fix=fix)
             else:
+                try:
+                    self.lora_fingerprints += _file_fingerprint(path.resolve(), path.stat().st_mtime_ns)
+                except OSError as error:
+                    self.fault(f"the LoRA {lora.path} cannot be read: {error.strerror or error}", "loras")
                 found.append(lora.model_copy(update={"path": str(path.absolute())}))
-                self.lora_fingerprints += _file_fingerprint(path.resolve(), path.stat().st_mtime_ns)
         if loras:
             self.values["loras"] = tuple(found)
 
@@ -371,7 +377,7 @@ class JobDraft:
             elif name in self._derived:
                 result[name] = "derived"
             elif position is not None:
-                result[name] = "set" if position.startswith("--set") else position
+                result[name] = "set" if position.startswith("--set") else readable(position)
             elif name == "seed":
                 result[name] = "derived"
             else:
@@ -381,10 +387,9 @@ class JobDraft:
 
 @functools.lru_cache(maxsize=256)
 def _file_fingerprint(path: Path, modified_ns: int) -> str:
-    """Of a file, or of the files of a folder; `modified_ns` is part of the cache's key."""
+    """`modified_ns` is part of the cache's key."""
     del modified_ns
-    files = [path] if path.is_file() else [inner for inner in path.rglob("*") if inner.is_file()]
-    return fingerprint(path.parent if path.is_file() else path, files)
+    return fingerprint(path.parent, [path])
 
 
 def _fit_note(model: ModelInfo, made: tuple[int, int], wanted: tuple[int, int], fit: str) -> str:

@@ -9,6 +9,7 @@ from json.decoder import scanstring  # type: ignore[attr-defined]  # the C scann
 from veo_cli.located import MAX_DEPTH, ListNode, MapNode, Node, Scalar, SyntaxFault
 
 _SPACE = re.compile(r"[ \t\r\n]*")
+_SURROGATE = re.compile("[\ud800-\udfff]")  # json joins the pairs; what is left is alone
 _LITERAL = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|true|false|null")
 
 
@@ -73,6 +74,11 @@ class _Reader:
         except json.JSONDecodeError as error:
             self._at = error.pos
             raise self._fault(error.msg) from None
+        half = _SURROGATE.search(text)
+        if half:
+            why = f"\\u{ord(half.group()):04x} is half of a character"
+            fix = "write the character itself, or both halves, as in \\ud83d\\ude80"
+            raise SyntaxFault("not valid JSON", line, column, why=why, fix=fix)
         return Scalar(text, False, line, column)
 
     def _list(self, depth: int) -> ListNode:

@@ -40,12 +40,19 @@ class Layer:
 
     def over(self, lower: Layer) -> Layer:
         """This layer's fields where it has them, the lower one's elsewhere. Neither is changed."""
-        hidden = silenced(self.values)
+        hidden = silenced({name for name, value in self.values.items() if claims(name, value)}) | set(
+            self.values
+        )
         kept = {name for name in lower.values if name not in hidden}
         return Layer(
             {**{name: lower.values[name] for name in lower.values if name in kept}, **self.values},
             {**{name: lower.positions[name] for name in lower.positions if name in kept}, **self.positions},
         )
+
+
+def claims(name: str, value: Any) -> bool:
+    """Whether a field says something against those that exclude it; `lossless: false` does not."""
+    return not (name == "encode.lossless" and value is False)
 
 
 def silenced(names: Any) -> set[str]:
@@ -156,11 +163,9 @@ class _Reader:
 
     def _set(self, name: str, written: str, node: Node, value: Any) -> None:
         position = self._place(node)
-        rivals = {name}.union(*(group for group in EXCLUSIVE if name in group))
-        if name == "encode.lossless" and value is False:
-            rivals = {name}
+        rivals = silenced({name}) if claims(name, value) else {name}
         for rival in sorted(rivals & self._written.keys()):
-            if rival == "encode.lossless" and self.layer.values.get(rival) is False and name != rival:
+            if name != rival and not claims(rival, self.layer.values.get(rival)):
                 continue
             other, where = self._written[rival]
             self._fault(

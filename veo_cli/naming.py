@@ -32,21 +32,8 @@ TEMPLATE_FIELDS = {
 
 _STEM_BYTES = 24
 _SLUG_BYTES = 60
-_OTHER_SUFFIXES = {
-    ".mov",
-    ".mkv",
-    ".webm",
-    ".avi",
-    ".gif",
-    ".m4v",
-    ".ts",
-    ".png",
-    ".jpg",
-    ".hevc",
-    ".h265",
-    ".yaml",
-    ".json",
-}
+# What a person means as the kind of a file; the digits of `take.2` or `v1.5` are part of the name.
+_KIND = re.compile(r"\.[A-Za-z][A-Za-z0-9]*")
 _RESERVED = {"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10))}
 _LATIN = str.maketrans(
     {
@@ -115,8 +102,12 @@ class NameTemplate:
         except ValueError as error:
             raise ValueError(f"{error}; write {{{{ for a brace") from None
         for literal, name, spec, conversion in self._parts:
-            if any(char in literal for char in '\0<>:"|?*\\') or any(ord(char) < 32 for char in literal):
-                raise ValueError('a file name cannot hold < > : " | ? * \\ or control characters')
+            if any(
+                char in '\0<>:"|?*\\' or ord(char) < 32 or "\ud800" <= char <= "\udfff" for char in literal
+            ):
+                raise ValueError(
+                    'a file name cannot hold < > : " | ? * \\, control characters or bytes that are not UTF-8'
+                )
             if name is None:
                 continue
             if name not in TEMPLATE_FIELDS:
@@ -127,8 +118,7 @@ class NameTemplate:
                 raise ValueError(f"{{{name}:{spec}}}: only a width is allowed, as in {{seed:06}}")
         if ".." in Path("".join(literal for literal, *_ in self._parts)).parts:
             raise ValueError("it may not leave the output folder by ..")
-        if not template.strip() or template.endswith("/"):
-            raise ValueError("it names no file")
+        _check_leaf(template)
 
     def path(self, values: Mapping[str, int | float | str], prompt: str, stem: str) -> str:
         """The relative path of one clip; `values` has all TEMPLATE_FIELDS but slug, stem and model's slug
@@ -148,12 +138,12 @@ class NameTemplate:
         room -= len(str(known["stem"]).encode()) * len(last)
         known["slug"] = slug(prompt, max(4, min(_SLUG_BYTES, room))) or "clip"
         name = self._filled(known)
-        folder, _, leaf = name.rpartition("/")
+        folder, slash, leaf = name.rpartition("/")
         leaf = leaf.removesuffix(SUFFIX)
         leaf = leaf.encode()[: MAX_NAME_BYTES - len(SUFFIX)].decode(errors="ignore").strip(" .") or "clip"
         if leaf.split(".")[0].lower() in _RESERVED:
             leaf += "-clip"
-        return f"{folder}/{leaf}{SUFFIX}" if folder else leaf + SUFFIX
+        return f"{folder}{slash}{leaf}{SUFFIX}"
 
     def _filled(self, values: Mapping[str, int | float | str]) -> str:
         filled = []
@@ -175,10 +165,20 @@ def slug_stem(stem: str) -> str:
 
 
 def output_template(output: str) -> str:
-    """The template that the `output:` field means. Raises ValueError for a suffix that is not .mp4."""
+    """The template that the `output:` field means. Raises ValueError, with the reason, where it names no clip."""
     if output.endswith("/"):
         return output.replace("{", "{{").replace("}", "}}") + DEFAULT_TEMPLATE
-    suffix = Path(output).suffix.lower()
-    if suffix in _OTHER_SUFFIXES:
+    _check_leaf(output)
+    return output if output.lower().endswith(SUFFIX) else output + SUFFIX
+
+
+def _check_leaf(path: str) -> None:
+    """Raise ValueError where the last part of a path, or of a template of one, is no name for a clip."""
+    leaf = path.rpartition("/")[2].strip()
+    if leaf in (".", ".."):
+        raise ValueError("it is a folder")
+    if leaf.lower() in ("", SUFFIX):
+        raise ValueError("it names no file")
+    suffix = Path(leaf).suffix.lower()
+    if _KIND.fullmatch(suffix) and suffix != SUFFIX:
         raise ValueError(f"clips are written as {SUFFIX}, not {suffix}")
-    return output if suffix == SUFFIX else output + SUFFIX

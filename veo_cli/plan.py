@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from veo_cli.byte_size import in_words
+from veo_cli.counted import counted
 from veo_cli.job import EncodeSettings, Job
 from veo_cli.journal import progress_of
 from veo_cli.layer import flattened
@@ -46,14 +47,17 @@ _CHECKPOINT_COPIES = 4  # latents and a multistep scheduler's history
 
 @dataclass(frozen=True)
 class PlannedJob:
-    """One row of a plan. Sizes in pixels; clip_bytes and memory_bytes are estimates."""
+    """One row of a plan. Sizes in pixels; clip_bytes and memory_bytes are estimates.
+
+    job_id and seed are None where only the render draws the seed; output then has `{seed}` and `{id}` in it.
+    """
 
     output: str
     state: JobState
-    job_id: str
+    job_id: str | None
     model: str
     prompt: str
-    seed: int
+    seed: int | None
     width: int
     height: int
     num_frames: int
@@ -101,7 +105,7 @@ class Plan:
         """A few lines for people: how many, what they need, how that is known."""
         counts = self.counts
         to_do = len(self.jobs) - counts["done"]
-        lines = [f"{len(self.jobs)} jobs: {counts['done']} done, {to_do} to do"]
+        lines = [f"{counted(len(self.jobs), 'job')}: {counts['done']} done, {to_do} to do"]
         if to_do:
             begun = counts["latents"] + counts["part"]
             if begun:
@@ -148,9 +152,11 @@ def details(resolved: ResolvedJob) -> Details:
     """Every value of a job with where it came from, and its steps (none for pipelines that sample by
     themselves).
     """
+    values = flattened(resolved.job.model_dump(mode="json"))
+    if resolved.open_path is not None:
+        values["seed"] = "drawn by the render"
     fields = tuple(
-        (name, _text(value), resolved.provenance.get(name, "default"))
-        for name, value in flattened(resolved.job.model_dump(mode="json")).items()
+        (name, _text(value), resolved.provenance.get(name, "default")) for name, value in values.items()
     )
     steps = steps_of(resolved.job, resolved.model)
     return Details(fields, tuple((row.step, row.sigma, row.guidance_scale, row.expert) for row in steps))
@@ -181,13 +187,14 @@ def _is_whole(clip: Path, job_id: str) -> bool:
 
 def _planned(resolved: ResolvedJob, folder: Path, device: str) -> PlannedJob:
     job = resolved.job
+    is_open = resolved.open_path is not None
     return PlannedJob(
-        str(resolved.output_path),
+        str(resolved.open_path or resolved.output_path),
         state_of(resolved, folder),
-        resolved.job_id,
+        None if is_open else resolved.job_id,
         job.model,
         job.prompt,
-        job.seed,
+        None if is_open else job.seed,
         job.width,
         job.height,
         job.num_frames,

@@ -32,16 +32,19 @@ class PreflightFailed(EnvironmentFault):
         return self._faults
 
 
-def check(todo: Sequence[ResolvedJob], output_folder: Path, device: str, *, force: bool) -> None:
+def check(
+    todo: Sequence[ResolvedJob], output_folder: Path, device: str, *, force: bool, make_folders: bool = True
+) -> None:
     """Check the jobs still to be done: outputs are ours to write, folders writable, the disk has room for all of
     them, their encoders work, and the memory fits.
 
+    make_folders False, for a plan: a folder that is not there is not made; the one it would be made in is tried.
     Raises SpecificationError if outputs would overwrite something, else PreflightFailed; each with all faults found.
     """
     taken = [] if force else [fault for job in todo if (fault := _taken(job, output_folder)) is not None]
     faults: dict[Fault, None] = {}
-    for folder in dict.fromkeys(resolved.output_path.parent for resolved in todo):
-        faults |= dict.fromkeys(_unwritable(folder))
+    for folder in dict.fromkeys([output_folder, *(resolved.output_path.parent for resolved in todo)]):
+        faults |= dict.fromkeys(_unwritable(folder, make=make_folders))
     for encode in dict.fromkeys(resolved.job.encode for resolved in todo):
         try:
             choose_encoder(encode, pixel_format(encode))
@@ -87,10 +90,12 @@ def _is_sidecar(path: Path) -> bool:
     return True
 
 
-def _unwritable(folder: Path) -> list[Fault]:
+def _unwritable(folder: Path, *, make: bool) -> list[Fault]:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
+        if make:
+            folder.mkdir(parents=True, exist_ok=True)
+        there = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
+        with tempfile.TemporaryFile(dir=there):
             return []
     except OSError as error:
         what = f"cannot write into the folder: {error.strerror or error}"

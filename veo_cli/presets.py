@@ -109,7 +109,7 @@ def _label(path: Path) -> str:
 
 def _find(name_or_path: str, where: str, base: Path | None, above: tuple[Path, ...]) -> Path:
     if "/" in name_or_path or name_or_path.endswith((".yaml", ".yml")):
-        path = Path(name_or_path).expanduser()
+        path = Path(os.path.expanduser(name_or_path))
         if base is not None and not path.is_absolute():
             path = base / path
         if not path.is_file():

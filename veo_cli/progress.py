@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from veo_cli.byte_size import in_words
+from veo_cli.counted import counted
 from veo_cli.events import (
     Event,
     FramesDone,
@@ -115,9 +116,10 @@ class RunProgress:
 
     def _run_started(self, event: RunStarted) -> None:
         self._num_jobs = event.num_jobs
-        jobs = "1 clip" if event.num_jobs == 1 else f"{event.num_jobs} clips"
         on_device = f" on {event.device}" if event.device else ""
-        self._terminal.note(f"{jobs} into {visible(event.output_folder)}{on_device}")
+        self._terminal.note(
+            f"{counted(event.num_jobs, 'clip')} into {visible(event.output_folder)}{on_device}"
+        )
         self._terminal.detail(", ".join(f"{name} {version}" for name, version in event.versions.items()))
         self._display.run_started(event.num_jobs)
 

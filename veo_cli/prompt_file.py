@@ -5,7 +5,7 @@ A document is one job, or, with `prompts:` and `matrix:`, one for every combinat
 fields are defaults of all of them. A field given by an entry of `prompts` is kept: that field of the matrix
 does not apply to that entry. A field of the matrix goes before the document's own. A list at the top of a
 file is read as `prompts:`. A field that is null is not set. A folder means its .yaml, .yml, .json and .txt
-files, in natural order, not those of folders within it.
+files, in natural order, not those of folders within it. A FIFO or a process substitution is read once, as stdin is.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import difflib
 import glob
 import itertools
 import json
+import os
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,7 +62,7 @@ class Source:
     line: int
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}:1"
+        return readable(f"{self.path}:{self.line}:1")
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,11 @@ class _File:
         return [JobSpec({}, {}, Source(self.path, 1, 1), self.stem, faults=(fault,))]
 
 
+def readable(text: str) -> str:
+    """The text with those bytes of file names that are not UTF-8 written out, for sidecars: `\\udcff`."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def read_specs(sources: Sequence[str], *, stdin: TextIO | None = None) -> list[JobSpec]:
     """The jobs of all sources, in order; a file that is named twice is read once.
 
@@ -120,25 +127,17 @@ def read_specs(sources: Sequence[str], *, stdin: TextIO | None = None) -> list[J
 
 
 def _expand(source: str) -> Iterator[str | Fault]:
-    path = Path(source)
-    if source == "-" or path.is_file():
-        yield source
-    elif path.is_dir():
-        found = sorted(
-            (entry for entry in path.iterdir() if _is_prompt_file(entry)),
-            key=lambda entry: natural(entry.name),
+    if not source:  # Path("") would be the current folder, and all that is in it
+        yield Fault(
+            "a file's name is empty", fix="is a variable of the command unset? name a file, or - for stdin"
         )
-        if not found:
-            yield Fault(
-                "no prompt files in this folder",
-                source,
-                f"looked for {', '.join(SUFFIXES)}",
-                "name a file of it",
-            )
-        yield from (str(entry) for entry in found)
+    elif source == "-" or os.path.isfile(source):
+        yield source
+    elif os.path.isdir(source):
+        yield from _prompt_files(source)
     elif glob.has_magic(source):
         matches = sorted(glob.glob(source, recursive=True), key=natural)
-        files = [match for match in matches if Path(match).is_file()]
+        files = [match for match in matches if os.path.isfile(match)]
         if not files:
             yield Fault(
                 "no file matches",
@@ -146,14 +145,34 @@ def _expand(source: str) -> Iterator[str | Fault]:
                 fix="check the pattern; a folder's name alone means all its prompt files",
             )
         yield from files
-    elif path.exists():
+    elif os.path.exists(source):
         yield source  # a FIFO, /dev/stdin, a process substitution
     else:
         yield _no_such_file(source)
 
 
+def _prompt_files(folder: str) -> Iterator[str | Fault]:
+    try:
+        entries = sorted(Path(folder).iterdir(), key=lambda entry: natural(entry.name))
+    except OSError as error:
+        yield Fault(
+            f"the folder cannot be read: {error.strerror or error}", folder, fix="mend its permissions"
+        )
+        return
+    found = [str(entry) for entry in entries if _is_prompt_file(entry)]
+    if not found:
+        inner = shlex.quote(os.path.join(folder, "**", "*.yaml"))
+        fix = f"put one into it; or for those of the folders in it, a glob in quotes: {inner}"
+        yield Fault(
+            "no prompt files in this folder", folder, f"looked for names in {', '.join(SUFFIXES)}", fix
+        )
+    yield from found
+
+
 def _is_prompt_file(path: Path) -> bool:
-    if path.name.startswith(".") or path.suffix.lower() not in SUFFIXES or not path.is_file():
+    """Files only, not FIFOs, on which a scan would wait; but links to nothing too: a job left out has to be heard of."""
+    is_file = os.path.isfile(path) or (path.is_symlink() and not os.path.exists(path))
+    if path.name.startswith(".") or path.suffix.lower() not in SUFFIXES or not is_file:
         return False
     return not (path.suffix == ".json" and path.with_suffix(".mp4").exists())  # the sidecar of a clip
 
@@ -169,6 +188,11 @@ def natural(name: str) -> list[tuple[int, int, str]]:
 
 def _no_such_file(source: str) -> Fault:
     folder = Path(source).parent
+    if os.path.islink(source):
+        target = os.readlink(source)
+        return Fault(
+            "a symbolic link to nothing", source, f"it points to {target}", "point it to a file, or delete it"
+        )
     try:
         names = [
             entry.name for entry in folder.iterdir() if entry.is_dir() or entry.suffix.lower() in SUFFIXES
@@ -198,8 +222,9 @@ def _read_stdin(stdin: TextIO | None) -> list[JobSpec]:
 
 
 def _read_path(path: str) -> list[JobSpec]:
-    file = _File(path, Path(path).stem)
     suffix = Path(path).suffix.lower()
+    # The /dev/fd/63 of a process substitution is another number in the next run; clips are to keep their names.
+    file = _File(path, STDIN if _is_unnamed(path, suffix) else Path(path).stem)
     if suffix in _NOT_PROMPTS:
         return file.broken(
             Fault(
@@ -210,6 +235,8 @@ def _read_path(path: str) -> list[JobSpec]:
         with open(path, "rb") as handle:
             data = _read_at_most(handle, MAX_FILE_BYTES + 1)
     except OSError as error:
+        if os.path.islink(path) and not os.path.exists(path):
+            return file.broken(_no_such_file(path))
         return file.broken(Fault(f"cannot be read: {error.strerror or error}", path))
     return _read_bytes(file, data, suffix)
 
@@ -232,7 +259,7 @@ def _read_bytes(file: _File, data: bytes, suffix: str) -> list[JobSpec]:
     if isinstance(text, Fault):
         return file.broken(text)
     try:
-        if suffix == ".txt" or (file.path == STDIN and _has_no_fields(text)):
+        if suffix == ".txt" or (_is_unnamed(file.path, suffix) and _has_no_fields(text)):
             return _read_lines(file, text) or file.broken(_empty(file, "a prompt on a line of its own"))
         documents = _read_documents(file, text, suffix)
     except SyntaxFault as error:
@@ -248,12 +275,17 @@ def _read_bytes(file: _File, data: bytes, suffix: str) -> list[JobSpec]:
 def _read_documents(file: _File, text: str, suffix: str) -> list[Node | None]:
     if suffix == ".json":
         return json_located.read_documents(text)
-    if file.path == STDIN and text.lstrip()[:1] in ("{", "["):
+    if _is_unnamed(file.path, suffix) and text.lstrip()[:1] in ("{", "["):
         try:
             return json_located.read_documents(text)
         except SyntaxFault:
             pass  # a YAML flow mapping, or wrong as either: YAML's message is given
     return yaml12.read_documents(text)
+
+
+def _is_unnamed(path: str, suffix: str) -> bool:
+    """Whether nothing but the text itself says what kind it is: stdin, and pipes whose name has no known suffix."""
+    return path == STDIN or (suffix not in SUFFIXES and os.path.exists(path) and not os.path.isfile(path))
 
 
 def _has_no_fields(text: str) -> bool:
@@ -267,7 +299,7 @@ def _has_no_fields(text: str) -> bool:
 
 def _empty(file: _File, smallest: str) -> Fault:
     return Fault(
-        "the file is empty",
+        "nothing came" if file.path == STDIN else "the file is empty",
         f"{file.path}:1:1",
         "there is no prompt in it",
         f"the smallest valid file: {smallest}",
@@ -362,9 +394,8 @@ def _entries(file: _File, base: Layer, faults: list[Fault]) -> list[Layer]:
     if node is None or (isinstance(node, Scalar) and node.value is None and node.plain):
         return [Layer()]
     if not isinstance(node, ListNode) or not node.items:
-        faults.append(
-            Fault("prompts is a list", file.place(node), fix="write prompts: [first text, second text]")
-        )
+        what = "prompts is an empty list" if isinstance(node, ListNode) else "prompts is a list"
+        faults.append(Fault(what, file.place(node), fix="write prompts: [first text, second text]"))
         return [Layer()]
     layers: list[Layer] = []
     for item in node.items:

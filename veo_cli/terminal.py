@@ -11,6 +11,7 @@ import contextlib
 import errno
 import json
 import os
+import shutil
 import sys
 import threading
 import unicodedata
@@ -22,6 +23,7 @@ from typing import Any, Literal, Protocol, TextIO
 from veo_cli.errors import Fault, VeoError
 
 QUIET, NORMAL, VERBOSE, TRACEBACKS = -1, 0, 1, 2
+LEAST_CELLS = 20  # of a column that gives way
 Style = Literal["bold", "dim", "red", "yellow", "green"]
 _SGR = {"bold": "1", "dim": "2", "red": "1;31", "yellow": "33", "green": "32"}
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
@@ -86,13 +88,21 @@ class Terminal:
         """One JSON object on one line of stdout."""
         self.result(json.dumps(value, ensure_ascii=False, default=str, allow_nan=False))
 
-    def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    def table(self, header: Sequence[str], rows: Sequence[Sequence[str]], *, shrink: str = "") -> None:
         """Aligned columns on stdout, without trailing spaces. Widths are in terminal cells.
 
-        A table is for people: control characters are written out, so that a row is always one line.
+        A table is for people: control characters are written out, so that a row is always one line. shrink: the
+        column whose cells are cut, to no less than LEAST_CELLS, where stdout is a terminal too narrow for them.
         """
         table = [list(header), *([visible(str(cell)) for cell in row] for row in rows)]
         widths = [max(_cells(row[column]) for row in table) for column in range(len(header))]
+        if shrink and self._stdout.isatty():
+            column = header.index(shrink)
+            too_wide = sum(widths) + 2 * (len(widths) - 1) - shutil.get_terminal_size().columns
+            if too_wide > 0:
+                widths[column] = min(widths[column], max(LEAST_CELLS, widths[column] - too_wide))
+                for row in table:
+                    row[column] = shorten(row[column], widths[column])
         for row in table:
             self.result(
                 "  ".join(_pad(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -24,18 +24,21 @@ def decode(data: bytes, path: str) -> str | Fault:
     for bom, name in _BOMS:
         if data.startswith(bom):
             return _not_utf8(path, 0, 1, 1, name, data[: len(bom)])
-    if b"\x00" in data[:200]:
-        guess = {0: "UTF-16BE", 1: "UTF-16LE"}.get(data.find(b"\x00"), "")
-        return _not_utf8(path, data.find(b"\x00"), 1, data.find(b"\x00") + 1, guess, b"\x00")
+    head = data[:200]
+    if head.count(0) * 4 > len(head):  # half of the bytes of English in UTF-16 are 0
+        guess = "UTF-16BE" if head[::2].count(0) > head[1::2].count(0) else "UTF-16LE"
+        return _not_utf8(path, data.find(0), 1, data.find(0) + 1, guess, b"\x00")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         offset = error.start + (3 if data.startswith(codecs.BOM_UTF8) else 0)
-        before = data[:offset]
-        line_start = before.rfind(b"\n") + 1
-        column = len(before[line_start:].decode("utf-8", "replace")) + 1
-        return _not_utf8(
-            path, offset, before.count(b"\n") + 1, column, guess_encoding(data), data[offset : offset + 1]
+        line, column = _place(data, offset)
+        return _not_utf8(path, offset, line, column, guess_encoding(data), data[offset : offset + 1])
+    if 0 in data:
+        line, column = _place(data, data.find(0))
+        fix = f"delete it: tr -d '\\000' {_rewriting(path, 'clean', '< ')}".rstrip()
+        return Fault(
+            "a NUL byte", f"{path}:{line}:{column}", "no text has one: not a text file, or a damaged one", fix
         )
     # Joined files have a BOM inside; it is no character of any prompt.
     return text.replace("\ufeff", "").replace("\r\n", "\n").replace("\r", "\n")
@@ -77,13 +80,24 @@ def _share(data: bytes, codec: str, first: str, last: str) -> float:
     return sum(first <= char <= last for char in foreign) / max(1, len(foreign))
 
 
-def _not_utf8(path: str, offset: int, line: int, column: int, guess: str, bad: bytes) -> Fault:
+def _place(data: bytes, offset: int) -> tuple[int, int]:
+    """Line and column, in characters, from 1."""
+    before = data[:offset]
+    line_start = before.rfind(b"\n") + 1
+    return before.count(b"\n") + 1, len(before[line_start:].decode("utf-8", "replace")) + 1
+
+
+def _rewriting(path: str, word: str, reads: str = "") -> str:
+    """The arguments with which a filter reads `path` and writes a copy with `word` in its name; "" for stdin."""
+    if path == "stdin":
+        return ""
     stem, dot, suffix = path.rpartition(".")
-    target = f"{stem}.utf8.{suffix}" if dot and "/" not in suffix else f"{path}.utf8"
-    source = shlex.quote(path) if path != "stdin" else ""
-    command = f"iconv -f {guess or 'ENCODING'} -t UTF-8 {source}".rstrip() + (
-        f" > {shlex.quote(target)}" if source else ""
-    )
+    target = f"{stem}.{word}.{suffix}" if dot and "/" not in suffix else f"{path}.{word}"
+    return f"{reads}{shlex.quote(path)} > {shlex.quote(target)}"
+
+
+def _not_utf8(path: str, offset: int, line: int, column: int, guess: str, bad: bytes) -> Fault:
+    command = f"iconv -f {guess or 'ENCODING'} -t UTF-8 {_rewriting(path, 'utf8')}".rstrip()
     return Fault(
         "the file is not UTF-8",
         f"{path}:{line}:{column}",

@@ -160,7 +160,9 @@ def _explained(error: yaml.MarkedYAMLError, text: str) -> SyntaxFault:
         tab = indentation.find("\t") + 1 if "\t" in indentation else column
         return SyntaxFault("a tab where YAML wants spaces", line, tab, fix="indent with spaces")
     fix = ""
-    if "mapping values are not allowed" in problem:
+    if "escape code" in problem:
+        fix = "write the character itself, or in eight digits: \\U0001F680"
+    elif "mapping values are not allowed" in problem:
         fix = 'put quotes around a text that has a colon in it: prompt: "a film: the end"'
     elif "cannot start any token" in problem:
         problem = f"a value cannot begin with {at!r}" if at else problem

@@ -139,6 +139,54 @@ def test_plan_estimates_for_the_device(
     assert word in err
 
 
+@pytest.mark.parametrize("command", [["plan"], ["render", "--dry-run"]])
+def test_a_plan_tells_what_a_render_would_refuse(
+    command: list[str], folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "clips"
+    out.mkdir()
+    arguments = [folder / "balls.yaml", "-o", out, "--name", "{slug}"]
+    (out / "a-red-ball.mp4").write_bytes(b"a film of mine")
+    before = sorted(out.rglob("*"))
+    planned = veo(capsys, *command, *arguments)
+    rendered = veo(capsys, "render", *arguments)
+    assert planned[0] == rendered[0] == 2
+    refusal = f"error: {out}/a-red-ball.mp4: there is a file of that name already (no sidecar says that veo made it)"
+    assert refusal in planned[2] and refusal in rendered[2]
+    assert [line.split()[0] for line in planned[1].splitlines()[1:]] == [
+        f"{out}/a-red-ball.mp4",
+        f"{out}/a-blue-ball.mp4",
+    ]
+    assert before == sorted(path for path in out.rglob("*") if ".veo" not in path.parts)
+
+    code, _, said = veo(capsys, *command, folder / "balls.yaml", "-o", "/proc/clips")
+    assert code == 4
+    assert "error: /proc/clips: cannot write into the folder" in said
+    code, _, said = veo(capsys, *command, *arguments, "--device", "gpu")
+    assert code == 2
+    assert "--device: no such device: gpu" in said
+
+
+def test_a_dry_run_with_force_or_a_wrong_events_file(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a-red-ball.mp4").write_bytes(b"a film of mine")
+    arguments = ["render", "--dry-run", folder / "balls.yaml", "-o", tmp_path, "--name", "{slug}", "--force"]
+    assert veo(capsys, *arguments)[0] == 0
+    code, _, said = veo(capsys, *arguments, "--events", tmp_path / "logs" / "run.jsonl")
+    assert code == 4
+    assert f"there is no folder {tmp_path}/logs" in said
+
+
+def test_a_home_in_output_is_the_home(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    code, out, _ = veo(capsys, "plan", folder / "balls.yaml", "--output=~/clips")
+    assert code == 0
+    assert f"\n{tmp_path}/clips/balls-a-red-ball-5-" in out
+
+
 def leave_things_behind(folder: Path) -> tuple[Path, Path]:
     state = folder / ".veo" / ("f" * 64)
     state.mkdir(parents=True)
@@ -155,7 +203,7 @@ def test_clean_asks_and_a_no_leaves_everything(
     monkeypatch.setattr(sys, "stdin", io.StringIO("n\n"))
     code, _, err = veo(capsys, "clean", tmp_path)
     assert code == 0
-    assert "Remove 2 of them?" in err
+    assert "Remove all 2?" in err
     assert "nothing was removed" in err
     assert state.exists()
     assert part.exists()

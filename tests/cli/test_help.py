@@ -90,6 +90,12 @@ def test_all_options_have_help() -> None:
             assert parameter.help, f"{command.name} {parameter.name}"
 
 
+def test_check_looks_at_the_generated_page() -> None:
+    makefile = (docs_cli.PAGE.parents[1] / "Makefile").read_text(encoding="utf-8")
+    check = makefile.partition("\ncheck:")[2].partition("\n\n")[0]
+    assert "veo_cli.docs_cli --check" in check
+
+
 def test_cli_page_is_current() -> None:
     assert docs_cli.PAGE.read_text(encoding="utf-8") == docs_cli.page(), "run `make docs`"
 

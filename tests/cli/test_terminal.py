@@ -141,6 +141,21 @@ def test_columns_line_up_with_wide_letters() -> None:
     assert stdout.getvalue() == "A     B\n红船  1\nboat  2\née\u0301\n".replace("A     B", "A     B")
 
 
+def test_a_column_gives_way_to_a_narrow_terminal_and_only_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "50")
+    rows = [["failed", "out of memory: " + "红" * 40, "24 steps"], ["done", "", ""]]
+
+    def lines(stdout: io.StringIO) -> list[str]:
+        Terminal(stdout, io.StringIO()).table(["STATE", "REASON", "KEPT"], rows, shrink="REASON")
+        return stdout.getvalue().splitlines()
+
+    assert rows[0][1] in lines(io.StringIO())[1]
+    cut = "failed  out of memory: " + "红" * 8 + "…"
+    assert lines(FakeTty()) == ["STATE   REASON" + " " * 28 + "KEPT", f"{cut}  24 steps", "done"]
+    monkeypatch.setenv("COLUMNS", "10")
+    assert lines(FakeTty())[1] == "failed  out of memory: 红红…  24 steps"
+
+
 @pytest.mark.parametrize(
     ("text", "cells", "expected"),
     [

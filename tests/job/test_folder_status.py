@@ -68,6 +68,15 @@ def test_running_is_believed_only_of_a_locked_folder(tmp_path: Path) -> None:
     assert waiting.state == "waiting"
 
 
+def test_clips_are_shown_below_the_folder_as_it_was_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun(tmp_path / "clips", "ab" * 32, "failed")
+    write_queue(tmp_path / "clips", [QueuedJob("cd" * 32, str(tmp_path / "clips" / "next.mp4"))])
+    monkeypatch.chdir(tmp_path)
+    assert [Path(job.output).parent for job in read_status(Path("clips"))] == [Path("clips")] * 2
+
+
 def test_a_damaged_or_foreign_queue_costs_only_the_waiting_jobs(tmp_path: Path) -> None:
     begun(tmp_path, "ab" * 32, "failed")
     write_queue(tmp_path, [QueuedJob("cd" * 32, str(tmp_path / "next.mp4"))])

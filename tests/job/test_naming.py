@@ -88,7 +88,7 @@ def test_longest_default_name() -> None:
         ("{model}/{width}x{height}_{seed:05}", "wan-ai-wan2-1/256x144_00007.mp4"),
         ("{{{guidance}}}-{fps}", "{4.5}-12.mp4"),
         ("con", "con-clip.mp4"),
-        ("NUL.x", "NUL.x-clip.mp4"),
+        ("NUL.1", "NUL.1-clip.mp4"),
     ],
 )
 def test_templates(template: str, expected: str) -> None:
@@ -110,6 +110,7 @@ def test_no_name_is_longer_than_120_bytes(template: str) -> None:
         ("{seed:9999999999}", "only a width"),
         ("{slug", "write {{"),
         ("a:b", "cannot hold"),
+        ("\udcff-{seed}", "cannot hold"),
         ("../{slug}", "may not leave"),
         ("a/../../{slug}", "may not leave"),
         ("{slug}/", "names no file"),
@@ -126,5 +127,16 @@ def test_output_field() -> None:
     assert output_template("v1.5") == "v1.5.mp4"
     assert output_template("a.MP4") == "a.MP4"
     assert output_template("clips/") == "clips/" + DEFAULT_TEMPLATE
-    with pytest.raises(ValueError, match=re.escape("not .mov")):
-        output_template("a.mov")
+
+
+@pytest.mark.parametrize("name", ["a.mov", "a.txt", "v1.5.mkv", "clips/{seed}.final", "a.MOV"])
+def test_clips_are_mp4_and_a_name_that_says_otherwise_is_refused(name: str) -> None:
+    for read in (output_template, NameTemplate):
+        with pytest.raises(ValueError, match=re.escape("clips are written as .mp4, not .")):
+            read(name)
+
+
+@pytest.mark.parametrize("name", [".", "..", "clips/..", "../.", ".mp4", "clips/.mp4", ""])
+def test_an_output_that_names_no_file_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=r"it (is a folder|names no file)"):
+        output_template(name)

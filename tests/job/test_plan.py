@@ -39,6 +39,28 @@ def test_a_damaged_sidecar_is_not_done(content: str, resolve: Resolve, tmp_path:
     assert state_of(entry, tmp_path / "out") == "new"
 
 
+def test_a_seed_that_only_the_render_draws_is_not_made_up(resolve: Resolve, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    text = "prompts: [a boat, a train, {prompt: a car, seed: 9}]\n"
+    template = "{slug}-{seed:04}-{id}.mp4"
+    entries = resolve(text, name_template=template)
+    rows = plan(entries, out).as_json()
+    shown = ["a-boat-{seed}-{id}.mp4", "a-train-{seed}-{id}.mp4", f"a-car-0009-{entries[2].job_id[:8]}.mp4"]
+    assert [Path(row["output"]).name for row in rows] == shown
+    assert [row["seed"] for row in rows] == [None, None, 9]
+    assert [row["job_id"] for row in rows] == [None, None, entries[2].job_id]
+    assert ("seed", "drawn by the render", "derived") in details(entries[0]).fields
+    assert "--set seed=NUMBER gives one" in rows[0]["notes"][0]
+    assert not out.exists()
+
+    rendered = resolve(text, name_template=template, keep_seeds=True)  # as a render does
+    planned = resolve(text, name_template=template)
+    assert [entry.open_path for entry in (*rendered, *planned)] == [None] * 6
+    for rows in (plan(rendered, out).as_json(), plan(planned, out).as_json()):
+        assert [row["seed"] for row in rows] == [entry.job.seed for entry in rendered]
+        assert [row["job_id"] for row in rows] == [entry.job_id for entry in rendered]
+
+
 def test_nothing_left_needs_nothing(resolve: Resolve, tmp_path: Path) -> None:
     (entry,) = resolve("prompt: a\nseed: 1")
     entry.output_path.parent.mkdir()
@@ -46,7 +68,7 @@ def test_nothing_left_needs_nothing(resolve: Resolve, tmp_path: Path) -> None:
     entry.output_path.with_suffix(".json").write_text(json.dumps({"job_id": entry.job_id}))
     planned = plan([entry], tmp_path / "out")
     assert planned.disk_bytes == planned.memory_bytes == 0
-    assert planned.summary() == ["1 jobs: 1 done, 0 to do"]
+    assert planned.summary() == ["1 job: 1 done, 0 to do"]
 
 
 def test_estimates_follow_what_is_asked(resolve: Resolve) -> None:

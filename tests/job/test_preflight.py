@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.job.conftest import Resolve
-from veo_cli import plan, preflight
+from veo_cli import ffmpeg, plan, preflight
 from veo_cli.errors import FfmpegMissing, SpecificationError
 from veo_cli.job import EncodeSettings
 from veo_cli.resolve import ResolvedJob
@@ -53,6 +53,42 @@ def test_neither_pictures_nor_sidecar_replace_what_is_not_ours(tmp_path: Path, r
     (tmp_path / "out" / "boat.json").write_text('{"a file": "of mine"}')
     with pytest.raises(SpecificationError, match=r"boat\.json"):
         check([job], tmp_path / "out")
+
+
+def test_a_plan_makes_no_folder_but_knows_where_none_can_be_made(tmp_path: Path, resolve: Resolve) -> None:
+    jobs = [*resolve(JOBS.format(seed=1)), *resolve(JOBS.format(seed=2) + "output: deep/er/boat.mp4\n")]
+    preflight.check(jobs, tmp_path / "out", "cpu", force=False, make_folders=False)
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "deep").write_text("a file of mine")
+    with pytest.raises(
+        preflight.PreflightFailed, match="deep/er: cannot write into the folder: Not a directory"
+    ):
+        preflight.check(jobs, tmp_path / "out", "cpu", force=False, make_folders=False)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "advice"),
+    [
+        (
+            "hevc_nvenc",
+            "needs an NVIDIA GPU, its driver and an ffmpeg built for it; write encode: {encoder: auto}, or libx265",
+        ),
+        ("libx265", "write encode: {encoder: auto}, which takes the first that works here"),
+        ("auto", "install ffmpeg"),
+    ],
+)
+def test_what_to_do_without_the_encoder(
+    encoder: str, advice: str, tmp_path: Path, resolve: Resolve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def probe(name: str, program: Path, pixel_format: str) -> ffmpeg.EncoderProbe:
+        return ffmpeg.EncoderProbe(name, program, "9", works=False, why=f"Unknown encoder {name!r}")
+
+    monkeypatch.setattr(ffmpeg, "probe_encoder", probe)
+    jobs = resolve("prompt: a boat\nseed: 1\n", settings=[f"encode.encoder={encoder}"])
+    with pytest.raises(preflight.PreflightFailed, match="Unknown encoder") as caught:
+        check(jobs, tmp_path / "out")
+    assert advice in caught.value.fault.fix
 
 
 def test_all_faults_come_in_one_report(

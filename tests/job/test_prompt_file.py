@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +171,10 @@ def test_faults(text: str, fault: str, tmp_path: Path) -> None:
             "160,000 jobs from one document",
         ),
         ("prompts: [a, [b]]", "not a prompt"),
+        (
+            "seed: 1\nprompts: []",
+            "2:10: prompts is an empty list\n  write prompts: [first text, second text]",
+        ),
     ],
 )
 def test_contradictions(text: str, words: str, tmp_path: Path) -> None:
@@ -271,6 +277,27 @@ def test_stdin(text: str, prompts: list[str]) -> None:
     assert {spec.stem for spec in specs} == {"stdin"}
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "stem"),
+    [("boats.txt", "a boat\n", "boats"), ("pipe", "a boat\n", "stdin"), ("b.yaml", "prompt: a boat", "b")],
+)
+def test_a_fifo_is_read_once_as_stdin_is(name: str, text: str, stem: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    os.mkfifo(path)
+    writer = threading.Thread(target=path.write_text, args=(text,))
+    writer.start()
+    (spec,) = read_specs([str(path), str(path)])
+    writer.join()
+    assert (spec.fields, spec.stem, spec.faults) == ({"prompt": "a boat"}, stem, ())
+
+
+def test_a_scan_does_not_wait_at_a_fifo(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.yaml")
+    (tmp_path / "job.yaml").write_text("prompt: a")
+    for source in (tmp_path, tmp_path / "*.yaml"):
+        assert [spec.stem for spec in read_specs([str(source)])] == ["job"]
+
+
 def test_folder_glob_and_repeats(tmp_path: Path) -> None:
     for name in ("shot10.yaml", "shot9.yaml", "b.json", "c.txt", ".hidden.yaml", "notes.md", "clip.json"):
         (tmp_path / name).write_text(json.dumps({"prompt": name}))
@@ -291,7 +318,13 @@ def test_folder_glob_and_repeats(tmp_path: Path) -> None:
         ("nothing-like-it", "the smallest one holds one line: prompt: "),
         ("a red boat at sea", "echo 'TEXT' | veo render -"),
         ("*.yml", "no file matches"),
-        ("empty", "no prompt files in this folder"),
+        (
+            "empty",
+            "/empty: no prompt files in this folder (looked for names in .yaml, .yml, .json, .txt)\n  put one into it",
+        ),
+        ("link.yaml", "link.yaml: a symbolic link to nothing (it points to gone.yaml)\n  point it to a file"),
+        ("links", "links/job.yaml: a symbolic link to nothing (it points to ../gone.yaml)"),
+        ("x" * 300, "no such file"),
         ("clip.mp4", "veo inspect"),
         ("big.yaml", "more than 16 MiB"),
     ],
@@ -300,11 +333,44 @@ def test_sources_that_cannot_be_read(name: str, words: str, tmp_path: Path) -> N
     (tmp_path / "job.yaml").write_text("prompt: a")
     (tmp_path / "clip.mp4").write_bytes(b"")
     (tmp_path / "empty").mkdir()
+    (tmp_path / "link.yaml").symlink_to("gone.yaml")
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "job.yaml").symlink_to("../gone.yaml")
     with open(tmp_path / "big.yaml", "wb") as file:
         file.truncate(17 * 2**20)
     (spec,) = read_specs([str(tmp_path / name)])
     assert spec.fields == {}
     assert words.format(folder=tmp_path) in str(spec.faults[0])
+
+
+def test_an_empty_name_is_not_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "job.yaml").write_text("prompt: a")
+    monkeypatch.chdir(tmp_path)
+    (spec,) = read_specs([""])
+    assert "a file's name is empty" in str(spec.faults[0])
+
+
+@pytest.mark.parametrize("name", ["job.yaml", "job.json", "job.txt"])
+def test_a_nul_byte_is_shown_where_it_is(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(b'{"seed": 1,\n"prompt": "a\0b"}')
+    (spec,) = read_specs([str(path)])
+    (fault,) = spec.faults
+    assert (fault.what, fault.where) == ("a NUL byte", f"{path}:2:13")
+    subprocess.run(["sh", "-c", fault.fix.removeprefix("delete it: ")], check=True)
+    assert (tmp_path / f"job.clean{path.suffix}").read_bytes() == b'{"seed": 1,\n"prompt": "ab"}'
+
+
+def test_half_a_character_in_json_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "job.json"
+    path.write_text('{"prompt": "a \\ud83d boat"}')
+    (spec,) = read_specs([str(path)])
+    assert str(spec.faults[0]) == (
+        f"{path}:1:12: not valid JSON (\\ud83d is half of a character)\n"
+        "  write the character itself, or both halves, as in \\ud83d\\ude80"
+    )
+    path.write_text('{"prompt": "a \\ud83d\\ude80"}')
+    assert read_specs([str(path)])[0].fields["prompt"] == "a 🚀"
 
 
 def test_hostile_bytes_give_faults_not_crashes(tmp_path: Path) -> None:

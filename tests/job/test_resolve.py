@@ -13,7 +13,7 @@ import pytest
 
 from tests.job.conftest import Faults, Resolve
 from tests.job.described import describe, veo_mini
-from veo_cli.errors import ModelMissing, SpecificationError
+from veo_cli.errors import EnvironmentFault, ModelMissing, SpecificationError
 from veo_cli.field_names import FIELDS
 from veo_cli.models.model_info import ModelInfo
 from veo_cli.prompt_file import read_specs
@@ -67,10 +67,13 @@ def test_the_option_goes_before_the_file_s_own_preset(resolve: Resolve) -> None:
         (["duration=1s"], "num_frames", 13),
         (["resolution=128x72"], "width", 128),
         (["guidance_scale=1e1"], "guidance_scale", 10.0),
+        (["negative_prompt="], "negative_prompt", ""),
+        (["prompt=null"], "prompt", "null"),
+        (["num_frames=17", "num_frames=5"], "num_frames", 5),
     ],
 )
 def test_settings(settings: list[str], field: str, value: Any, resolve: Resolve) -> None:
-    (entry,) = resolve("prompt: x\nseed: 1\nnum_frames: 9", settings=settings)
+    (entry,) = resolve("prompt: x\nseed: 1\nnum_frames: 9\nnegative_prompt: people", settings=settings)
     assert getattr(entry.job, field) == value
 
 
@@ -84,11 +87,95 @@ def test_settings(settings: list[str], field: str, value: Any, resolve: Resolve)
         ("fps=0", "--set fps=0: fps is 0; it must be more than 0"),
         ("encode.crf=[", "--set encode.crf=[: not valid YAML"),
         ("num_frames=20", "--set num_frames=20: num_frames is 20; veo-mini makes 4n+1 frames"),
+        ("prompt=", "--set prompt=: the prompt is empty\n  say what is to be seen"),
+        ("prompt=  ", "--set prompt=  : the prompt is empty"),
+        ("seed=", "--set seed=: seed is given no value (nothing stands behind =)"),
+        ("seed=null", "--set seed=null: seed is given no value (null would leave the field as it is)"),
+        ("output=", "--set output=: output: '' cannot name a clip (it names no file)"),
+        ("output=..", "--set output=..: output: '..' cannot name a clip (it is a folder)"),
+        ("output=a\nb.mp4", "--set output=a\nb.mp4: output is not a file's path (too long, or with control"),
+        (
+            "output=x.txt",
+            "--set output=x.txt: output: 'x.txt' cannot name a clip (clips are written as .mp4, not .txt)",
+        ),
+        ("encode.bitrate=", "--set encode.bitrate=: encode.bitrate: '' is not a bitrate"),
+        ("title=", "--set title=: unknown field title"),
+        ("prompt=\udcff", "--set prompt=\udcff: not UTF-8"),
     ],
 )
 def test_faulty_settings(setting: str, fault: str, faults: Faults) -> None:
     (found,) = faults("prompt: a\nseed: 1", settings=[setting])
     assert found.startswith(fault)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["encode.lossless=true", "encode.crf=20"],
+        ["encode.crf=20", "seed=3", "encode.bitrate=20M"],
+        ["num_frames=5", "duration=2s"],
+    ],
+)
+def test_settings_that_exclude_each_other_are_a_fault(settings: list[str], faults: Faults) -> None:
+    (found,) = faults("prompt: a\nseed: 1", settings=settings)
+    names = [setting.partition("=")[0] for setting in (settings[0], settings[-1])]
+    assert found == f"--set {settings[-1]}: {names[0]} and {names[1]} exclude each other\n  keep one of them"
+
+
+def test_not_lossless_leaves_crf_as_it_is(resolve: Resolve) -> None:
+    (entry,) = resolve("prompt: a\nseed: 1\nencode: {crf: 30}", settings=["encode.lossless=false"])
+    assert (entry.job.encode.crf, entry.job.encode.lossless) == (30, False)
+    (entry,) = resolve("prompt: a\nseed: 1", settings=["encode.crf=30", "encode.lossless=false"])
+    assert entry.job.encode.crf == 30
+
+
+def test_an_output_folder_that_cannot_be_one_is_refused_at_once(tmp_path: Path, faults: Faults) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for output, fault in (
+        (tmp_path / "notes.txt", f"the folder cannot be made: {tmp_path / 'notes.txt'} is a file"),
+        (
+            tmp_path / "notes.txt" / "deep" / "er",
+            f"the folder cannot be made: {tmp_path / 'notes.txt'} is a file",
+        ),
+        (tmp_path / "link", f"{tmp_path / 'link'} is a symbolic link to nothing"),
+    ):
+        (found,) = faults("prompt: a\nseed: 1", output=output)
+        assert found.startswith(f"--output {output}: {fault}\n  name a folder")
+    (found,) = faults("prompt: a\nseed: 1", output=tmp_path / ("x" * 300))
+    assert found.startswith("--output: the folder's name is too long")
+    (found,) = faults("prompt: a\nseed: 1", output=tmp_path / "\udcff")
+    assert "the folder's name is not UTF-8" in found
+    (found,) = faults("prompt: a\nseed: 1", output=tmp_path / "a\nb")
+    assert "has control characters in it" in found
+
+
+def test_a_folder_that_takes_no_salt_is_the_folder_s_fault(resolve: Resolve, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / ".veo").write_text("a file of mine")
+    with pytest.raises(EnvironmentFault) as caught:
+        resolve("prompt: a", keep_seeds=True)
+    assert str(caught.value).startswith(f"{tmp_path / 'out'}: cannot write into the output folder (")
+
+
+def test_jobs_that_collide_are_shown_where_they_differ(faults: Faults) -> None:
+    (found,) = faults("prompt: a\nmatrix: {seed: [1, 1]}")
+    assert found.startswith("2:20: the same job is at ") and "job.yaml:2:17\n" in found
+    (found,) = faults("seed: 1\noutput: x\nprompts: [a, b]")
+    assert found.startswith("3:14: two jobs would write ") and "job.yaml:3:11)" in found
+
+
+def test_the_root_of_all_folders_is_one(resolve: Resolve) -> None:
+    for output, name in (("/", "job-a-1-"), ("/{slug}", "a.mp4")):
+        (entry,) = resolve(f"prompt: a\nseed: 1\noutput: '{output}'")
+        assert entry.output_path.parent == Path("/")
+        assert entry.output_path.name.startswith(name)
+
+
+def test_a_home_that_is_not_there_is_a_folder_s_name(resolve: Resolve, tmp_path: Path) -> None:
+    for output in ("~no-such-user/a.mp4", "~no-such-user/{seed}.mp4"):
+        (entry,) = resolve(f"prompt: a\nseed: 1\noutput: '{output}'")
+        assert entry.output_path.parent == tmp_path / "out" / "~no-such-user"
 
 
 @pytest.mark.parametrize(
@@ -129,7 +216,9 @@ def test_faulty_settings(setting: str, fault: str, faults: Faults) -> None:
             "sampler.num_frames is 17 and num_frames is 33 (the rest would be frame inter",
         ),
         ("loras: [nowhere.safetensors]", "no LoRA at nowhere.safetensors"),
-        ("output: clip.mov", "output: clip.mov (clips are written as .mp4, not .mov)"),
+        ("loras: [/]", "the LoRA / is not a file\n  write the path of a .safetensors file"),
+        ("model: ''", "the model's name is empty\n  list the models that are here:  veo models"),
+        ("output: clip.mov", "output: 'clip.mov' cannot name a clip (clips are written as .mp4, not .mov)"),
         ("output: '{sed}'", "output: '{sed}' cannot name clips (unknown field {sed}"),
         ("prompt: ''", "the prompt is empty"),
     ],
@@ -325,11 +414,12 @@ def test_a_generic_model_s_schedule_is_its_own(resolve: Resolve, faults: Faults,
 
 
 def test_a_missing_model(resolve: Resolve, faults: Faults) -> None:
-    with pytest.raises(ModelMissing, match="no such model"):
+    with pytest.raises(ModelMissing, match="no such model") as caught:
         resolve("prompt: a\nmodel: wan3")
+    assert caught.value.fault.why.endswith("job.yaml:2:8")
     found = faults("prompt: a\nmodel: wan3\n---\nprompt: b\nfps: 0")
     assert len(found) == 2
-    assert "no such model" in found[1]
+    assert found[1] == "2:8)\n  list the models that are here:  veo models"
 
 
 def test_a_model_is_described_once() -> None:
@@ -385,6 +475,20 @@ def test_a_model_folder_beside_the_prompt_file(tmp_path: Path) -> None:
         settings=["model=./model"],
     )
     assert [Path(name) for name in asked] == [tmp_path / "jobs" / "model", Path("model")]
+
+
+def test_a_model_in_the_home(tmp_path: Path, resolve: Resolve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "wan").mkdir()
+    (entry,) = resolve("prompt: a\nmodel: ~/wan\nseed: 1", describe=lambda name: veo_mini())
+    assert entry.job.model == str(tmp_path / "wan")
+
+
+def test_a_file_name_that_is_no_text_can_stand_in_a_sidecar(resolve: Resolve) -> None:
+    (entry,) = resolve("prompt: a\nseed: 1", name="\udcff.yaml")
+    assert str(entry.spec.source).endswith("/\\udcff.yaml:1:1")
+    assert entry.provenance["prompt"].endswith("/\\udcff.yaml:1:9")
+    assert entry.output_path.name == f"prompt-a-1-{entry.job_id[:8]}.mp4"
 
 
 def test_what_inspect_prints_is_the_same_job(resolve: Resolve) -> None:
@@ -468,7 +572,7 @@ class TestNames:
 
     def test_two_jobs_with_one_path(self, faults: Faults) -> None:
         (fault,) = faults("prompts: [a, b]\nseed: 1\noutput: x.mp4")
-        assert fault.startswith("3:9: two jobs would write")
+        assert fault.startswith("1:14: two jobs would write")
         assert "put {seed} or {id} into the name" in fault
         (fault,) = faults("prompts: [a, b]\nseed: 1", name_template="{seed}")
         assert fault.startswith("1:14: two jobs would write")

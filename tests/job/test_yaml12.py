@@ -57,6 +57,7 @@ def test_columns_count_characters_not_bytes() -> None:
         ("a: 1\nb:\n  c: 1\n  c: 2", (4, 3), "c is given twice"),
         ("a: b: c", (1, 5), "quotes around a text that has a colon"),
         ("a: @b", (1, 4), "quotes around the text"),
+        ('a: "\\ud800"', (1, 7), "write the character itself"),
         ('a: "b', (1, 6), "close the quotes"),
         ("a: *b", (1, 4), "refers to nothing"),
         ("a: &b [*b]", (1, 8), "refers to what it stands in"),
