@@ -3,8 +3,9 @@
 A caption is grown from a small grammar: noun phrases for the scene (the colour attached to its subject),
 phrases for time, weather and camera in several grammatical roles, and many ways to put them in a row. What
 is not told is left out, so that the model learns each attribute alone. Words that would imply an attribute
-that is not told are kept out of the tables, or are marked: a phrase that ends in "|clear" is used only
-where the weather is clear (a moon can't be seen through rain), though it does not say so.
+that is not told are kept out of the tables, or are marked: a phrase that ends in "|clear" or "|day" is used
+only where the weather is clear (a moon can't be seen through rain) or the time is day (a blue sky), though it
+does not say so.
 
 Tables named HELD_OUT_* and the held-out arrangements never meet training: they are for evaluation.
 """
@@ -43,21 +44,32 @@ SUBJECTS: Phrases = {
         of a metropolis; road through downtown; street scene in a city; urban scene; ~cars on a city road"""
     ),
     "ocean": _p(
-        """ocean; open ocean; sea; wide open sea; ~ocean waves; ~waves on the sea; ~rolling waves; deep blue
-        sea; ~endless ocean waters; seascape; ~sea waves up to the horizon; ~swells of the Atlantic;
-        Pacific ocean; vast stretch of sea; expanse of ocean; ~waves rolling on the open sea; ocean
-        surface; sea with waves; choppy sea; calm sea; gentle sea; rough ocean; ~waters of the ocean;
-        ocean horizon; ~big waves; marine view; ~the high seas; empty sea"""
+        """ocean; open ocean; sea; wide open sea; ~ocean waves; ~waves on the sea; ~rolling waves; deep blue sea;
+        ~endless ocean waters; seascape; ~sea waves up to the horizon; ~swells of the Atlantic; Pacific ocean;
+        vast stretch of sea; expanse of ocean; ~waves rolling on the open sea; ocean surface; sea with waves;
+        choppy sea; calm sea; gentle sea; rough ocean; ~waters of the ocean; ocean horizon; ~big waves; marine
+        view; ~the high seas; empty sea; ~ocean swells; ~blue waters stretching to the horizon; ~open waters;
+        sea as seen from a ship's deck; ~salty sea waves; ~foaming waves; ~foamy sea waves; ~wave crests;
+        ~tall waves; ~waves at sea; ~waves with no land in sight; sea without land; ocean panorama; ocean
+        view; sea view; view over the ocean; ~Atlantic waves; Mediterranean sea; North Sea; Indian Ocean;
+        Atlantic Ocean; Baltic Sea; Caribbean Sea; ~tropical ocean waves; ~undulating sea; rippling sea;
+        ~heaving seas; deep ocean; deep sea; big ocean; wild sea; rolling sea; rolling ocean; ~sea
+        and sky; ~water all the way to the horizon; ~endless waves; ~endless sea; boundless ocean; ~the seven seas; ocean water with waves; ~surging waves; ~crests and troughs of
+        the sea; ~saltwater waves; marine landscape; ~moving waves; surface of the sea; ~restless waves;
+        ~waves, waves and more waves; empty ocean; immense sea; ~deep waters; ~ocean tides"""
     ),
     "mountains with a lake": _p(
-        """~mountains with a lake; mountain lake; lake below mountains; alpine lake; ~mountains reflected in
-        a lake; lake surrounded by mountains; lake at the foot of high peaks; ~rugged peaks above a lake;
+        """~mountains with a lake; mountain lake; lake below mountains; alpine lake; ~mountains reflected in a
+        lake; lake surrounded by mountains; lake at the foot of high peaks; ~rugged peaks above a lake;
         mountain range behind a lake; ~mountains and a lake; ~snow-capped mountains over a still lake;
-        highland lake; ~Alps with a lake; lake in the Alps; lake between rocky summits; ~tall peaks
-        mirrored in the water; mountain landscape with a lake; glacial lake under peaks; ~mountains;
-        mountain range; ~peaks above a mirror lake; Swiss lake with mountains; lake in the mountains;
-        ~rocky mountains beside calm water; ~summits reflected in still water; mountainside lake ; fjord
-        with mountains; lakeside view of the mountains"""
+        highland lake; ~Alps with a lake; lake in the Alps; lake between rocky summits; ~tall peaks mirrored
+        in the water; mountain landscape with a lake; glacial lake under peaks; ~mountains; mountain range;
+        ~peaks above a mirror lake; Swiss lake with mountains; lake in the mountains; ~rocky mountains beside
+        calm water; ~summits reflected in still water; mountainside lake; fjord with mountains; lakeside view
+        of the mountains; lake and mountains; ~mountains by a lake; ~mountains over a lake; lake with
+        mountains in the background; ~mountains behind a calm lake; ~peaks and a lake; lake under high
+        mountains; mountain scenery with a lake; mountain view across a lake; ~Rocky Mountains and a lake;
+        quiet lake among mountains"""
     ),
     "forest": _p(
         """forest; woodland; ~woods; pine wood; ~trees in a forest; dense forest; deep woods; fir forest;
@@ -74,13 +86,14 @@ SUBJECTS: Phrases = {
         desert of dunes; ~big dunes; sandy wasteland; dry desert; ~camel-coloured dunes; ~curving dunes"""
     ),
     "planet in space": _p(
-        """planet in space; planet; planet among the stars; alien planet; distant planet; planet in outer
-        space; gas giant; planet seen from orbit; ~space with a planet; planet floating in space; alien
-        world; exoplanet; world in deep space; giant planet; planet in the cosmos; planet hanging in the
-        void; globe floating in space; spinning planet; planet turning in space; planet on a field of
-        stars; science fiction planet; faraway world; celestial body; big planet with stars behind it;
-        rotating globe in outer space; planet of another solar system; lonely planet; planet in the
-        galaxy; unknown planet"""
+        """planet in space; planet; planet among the stars; alien planet; distant planet; planet in outer space;
+        gas giant; planet seen from orbit; ~space with a planet; planet floating in space; alien world;
+        exoplanet; world in deep space; giant planet; planet in the cosmos; planet hanging in the void; globe
+        floating in space; spinning planet; planet turning in space; planet on a field of stars; science
+        fiction planet; faraway world; celestial body; big planet with stars behind it; rotating globe in
+        outer space; planet of another solar system; lonely planet; planet in the galaxy; unknown planet;
+        ~outer space and a planet; planet from space; big round planet; huge planet; planet and stars; ~planet, stars and darkness; Saturn-like planet; Mars-like planet;
+        spaceship's view of a planet; view of a planet from space; planet surrounded by stars"""
     ),
     "lighthouse on a coast": _p(
         """lighthouse on a coast; lighthouse; lighthouse by the sea; coastal lighthouse; lighthouse on a
@@ -102,22 +115,41 @@ SUBJECTS: Phrases = {
         balloon sailing over the fields; countryside with a hot-air balloon above"""
     ),
     "sailing boat": _p(
-        """sailing boat; sailboat; sail boat on the sea; sailing boat on the water; sailboat on the ocean;
-        boat with a sail; sailing ship; sailing yacht; boat sailing on the sea; little sailboat; sailboat
-        gliding over the waves; sailing dinghy; sloop at sea; boat under sail; sailboat crossing the bay;
-        yacht under sail; sailing vessel on the waves; small sailing boat; boat heading out to sea;
-        sailboat rocking on the waves; catboat; regatta boat; sailboat on a lake-like sea; single sailing
-        boat on open water; sailing craft; old sailing boat; ketch; sailing boat in the wind"""
+        """sailing boat; sailboat; sail boat on the sea; sailing boat on the water; sailboat on the ocean; boat
+        with a sail; sailing ship; sailing yacht; boat sailing on the sea; little sailboat; sailboat gliding
+        over the waves; sailing dinghy; sloop at sea; boat under sail; sailboat crossing the bay; yacht under
+        sail; sailing vessel on the waves; small sailing boat; boat heading out to sea; sailboat rocking on
+        the waves; catboat; regatta boat; sailboat on a lake-like sea; single sailing boat on open water;
+        sailing craft; old sailing boat; ketch; sailing boat in the wind; yacht; yacht on the water; yacht at
+        sea; boat on the sea; boat on the water; boat on the ocean; little boat with a sail; sailboat at sea;
+        sailboat on open water; sailboat drifting on the water; boat drifting at sea; wind-powered boat; ship with sails; ship under sail; tall ship; clipper; clipper ship; fishing
+        boat with a sail; wooden sailing boat; ship sailing the sea; sailing vessel at sea; boat gliding on
+        the water; boat in the bay; boat on the waves; boat riding the waves; ~mast and sail on the water;
+        ~sails on the sea; boat with its sail raised; boat with its sails set; boat with a mast and a sail;
+        dhow; felucca; keelboat; sailboat on the horizon; sailboat race; racing yacht; leisure boat under
+        sail; toy sailboat; sailer on the sea; sailing trip on the sea; voyage of a sailboat; sailing boat
+        bobbing on the water; boat rocking on the waves; sailboat floating on the sea; lone yacht at sea;
+        vessel with a sail; vessel under sail"""
     ),
     "snowy village": _p(
-        """snowy village; village in the snow; snow-covered village; winter village; small village under
-        snow; ~houses with snowy roofs; ~cottages covered with snow; snowbound hamlet; alpine village in
-        winter; ~snow-covered cottages; village with snow on the roofs; ~cosy snowy houses; Christmas
-        village; mountain village in winter; ~little houses in the snow; snowy town; snowy hamlet; village
-        blanketed in white; wintry village; ~snowy huts among fir trees; Nordic village in winter; ~log
-        cabins in the snow; ~chalets with snow-laden roofs; frozen village; quiet village in deep winter;
-        ~village homes with smoking chimneys in winter; winter wonderland with houses; snow-clad
-        settlement"""
+        """snowy village; village in the snow; snow-covered village; winter village; small village under snow;
+        ~houses with snowy roofs; ~cottages covered with snow; snowbound hamlet; alpine village in winter;
+        ~snow-covered cottages; village with snow on the roofs; ~cosy snowy houses; Christmas village;
+        mountain village in winter; ~little houses in the snow; snowy town; snowy hamlet; village blanketed in
+        white; wintry village; ~snowy huts among fir trees; Nordic village in winter; ~log cabins in the snow;
+        ~chalets with snow-laden roofs; frozen village; quiet village in deep winter; ~village homes with
+        smoking chimneys in winter; winter wonderland with houses; snow-clad settlement; ~snow-covered houses;
+        ~snowy cottages; ~wooden houses in the snow; village of snowy houses; snow-covered town; hamlet in the
+        snow; small town in winter; winter town; winter hamlet; village in wintertime; village in winter;
+        ~houses in winter; ~houses in the snow; ~roofs covered in snow; ~roofs white with snow; ~homes covered
+        in snow; ~a cluster of snowy houses; ~rows of snowy cottages; Swiss village in winter; Scandinavian
+        village in the snow; Russian village in winter; Austrian village under snow; countryside village under
+        snow; ~winter cottages; ~snow-topped houses; ~cabins in the snow; ~snow-covered cabins; ~snowy roofs
+        and chimneys; ~chimneys smoking over snowy roofs; little village in the snow; tiny village under snow;
+        cosy winter village; cozy snowy village; old village covered with snow; white winter village; village
+        with snowy roofs; ~cottages in the snow; ~houses under a thick coat of snow; ~lit windows in a snowy
+        village; Christmas card village; holiday village in the snow; ~huts under snow; snow village;
+        ~dwellings under snow; street of a snowy village; ~wintry houses"""
     ),
     "windmill in a meadow": _p(
         """windmill in a meadow; windmill; Dutch windmill; windmill on a green field; windmill with turning
@@ -175,11 +207,14 @@ COLOURED_SUBJECTS: Phrases = {
     ),
     "sailing boat": _p(
         """sailing boat with a {c} sail; sailboat with {c} sails; boat with a {c} sail; {c}-sailed boat; {c}
-        sailboat; {c} sail on a small boat; yacht with {c} sails; sailing boat, {c} sail; sailing boat
-        under {c} sail; ~{c} sails on a boat at sea; sailing ship with a {c} sail; boat whose sail is {c};
-        sailboat carrying a {c} sail; sloop with a {c} sail; boat hoisting a {c} sail; {c} sailing boat;
-        dinghy with a {c} sail; sailboat with a big {c} mainsail; sailing yacht, sails in {c}; boat with
-        {c} canvas"""
+        sailboat; {c} sail on a small boat; yacht with {c} sails; sailing boat, {c} sail; sailing boat under
+        {c} sail; ~{c} sails on a boat at sea; sailing ship with a {c} sail; boat whose sail is {c}; sailboat
+        carrying a {c} sail; sloop with a {c} sail; boat hoisting a {c} sail; {c} sailing boat; dinghy with a
+        {c} sail; sailboat with a big {c} mainsail; sailing yacht, sails in {c}; boat with {c} canvas; yacht
+        with a {c} sail; {c} yacht; boat with {c} sails; ship with {c} sails; little boat with a {c} sail;
+        sailboat whose sail is {c}; sailing boat, its sail {c}; vessel with a {c} sail; {c} sails on the sea;
+        {c} sail on the water; sailboat, {c} sails; sailing boat with {c} sails; sailing vessel with a {c}
+        sail"""
     ),
     "windmill in a meadow": _p(
         """windmill with a {c} roof; windmill with a {c} cap; {c}-roofed windmill; windmill in a meadow with
@@ -221,62 +256,101 @@ COLOUR_WORDS: Phrases = {
 
 # -- time: before the noun; after it; as a keyword; as an opening; as a clause
 TIME_ADJECTIVES: Phrases = {
-    "day": _p("daytime; daylight; sunlit|clear; midday; sun-drenched|clear; morning; noon"),
-    "sunset": _p("sunset; dusk; twilight; sunset-lit; evening; golden-hour"),
+    "day": _p(
+        """daytime; daylight; sunlit|clear; midday; sun-drenched|clear; morning; noon; daylit;
+        brightly lit; afternoon"""
+    ),
+    "sunset": _p(
+        """sunset; dusk; twilight; sunset-lit; evening; golden-hour; dusk-lit; twilit; evening-lit; late-evening;
+        sundown; setting-sun|clear"""
+    ),
     "night": _p(
         "night-time; nighttime; nocturnal; moonlit|clear; midnight; night; starlit|clear; dark night-time"
     ),
 }
 TIME_PHRASES: Phrases = {
     "day": _p(
-        """during the day; by day; in the daytime; in daylight; in broad daylight; in full daylight; at noon;
-        at midday; in the morning; in the afternoon; in the middle of the day; on a bright day; by
-        daylight; in bright daylight; in the early afternoon; on a spring day; under the daytime sky; in
-        the light of day; with the sun high|clear; in morning light; in the late morning"""
+        """during the day; by day; in the daytime; in daylight; in broad daylight; in full daylight; at noon; at
+        midday; in the morning; in the afternoon; in the middle of the day; on a bright day; by daylight; in
+        bright daylight; in the early afternoon; on a spring day; under the daytime sky; in the light of day;
+        with the sun high|clear; in morning light; in the late morning; with the sun overhead|clear; in plain
+        daylight; in the bright light of day; late in the morning; on a summer day; at 12 o'clock; in
+        sunlight|clear; in sunshine|clear; in strong daylight; while it is light; in the bright morning; under the midday sun|clear; in the middle of the afternoon; early in the morning light;
+        on an ordinary day; in full day; under a bright daytime sky; on a sunlit day|clear; at daytime; under
+        the noon sky; on a bright morning; on a bright afternoon"""
     ),
     "sunset": _p(
-        """at sunset; at dusk; at sundown; in the evening glow; during sunset; at twilight; in the golden
-        hour; during golden hour; as the sun sets; at the end of the day; under a burning sunset sky;
-        against the setting sun|clear; under a sunset sky; in sunset light; at nightfall's edge with a
-        glowing sky; in the warm light of the evening; in the last light of the day; with the sun going
-        down; in the evening, sky aglow; by the light of the setting sun; at day's end; in the rosy
-        evening light; as the sun sinks to the horizon"""
+        """at sunset; at dusk; at sundown; in the evening glow; during sunset; at twilight; in the golden hour;
+        during golden hour; as the sun sets; at the end of the day; under a burning sunset sky; against the
+        setting sun|clear; under a sunset sky; in sunset light; at nightfall's edge with a glowing sky; in the
+        warm light of the evening; in the last light of the day; with the sun going down; in the evening, sky
+        aglow; by the light of the setting sun; at day's end; in the rosy evening light; as the sun sinks to
+        the horizon; in the evening; in the evening light; at golden hour; as evening comes; when the sun goes
+        down; as the day ends; in the fiery evening light; under a fiery evening sky; under a glowing evening
+        sky; in low evening sun|clear; just before nightfall; just before dark; as the light fades; by evening
+        light; at the end of a long day, sky glowing; in late-day light; under the evening sky; under a
+        twilight sky; at the magic hour; in the gloaming; early in the evening; around sunset; around dusk;
+        towards evening; towards sunset; near sundown; in the dusk; in dusk light; in twilight; in the
+        afterglow; in the warm glow of sunset; in the warm light of sunset; with a glowing sunset; with the
+        sun setting; with the setting sun behind|clear; as the sun is setting; as evening falls; when evening
+        comes; beneath a sunset sky; in the last rays of the sun|clear; on a warm evening; at sun's setting;
+        as twilight settles"""
     ),
     "night": _p(
         """at night; by night; at midnight; in the night; during the night; after dark; in the dark of night;
         under the moon|clear; under the night sky; late at night; in the middle of the night; in
-        moonlight|clear; by moonlight|clear; on a dark night; under the stars|clear; beneath the
-        moon|clear; in the dead of night; in darkness; long after sunset, at night; under a dark sky; in
-        the small hours; under a starry sky|clear"""
+        moonlight|clear; by moonlight|clear; on a dark night; under the stars|clear; beneath the moon|clear;
+        in the dead of night; in darkness; long after sunset, at night; under a dark sky; in the small hours;
+        under a starry sky|clear; in the nighttime; on a starry night|clear; after sundown, deep in the night;
+        at night under the moon|clear; when it is dark; in full darkness; at dead of night; around midnight;
+        through the night; lit by stars|clear; in the night air; by starlight|clear"""
     ),
 }
 TIME_TAGS: Phrases = {
     "day": _p(
-        "day; daytime; daylight; noon; midday; morning; afternoon; day time; bright day; daylight scene"
+        """day; daytime; daylight; noon; midday; morning; afternoon; day time; bright day; daylight scene;
+        sunlight|clear; sunshine|clear; full daylight; bright daylight; late morning; in the day; by day; sun
+        overhead|clear"""
     ),
     "sunset": _p(
-        "sunset; dusk; golden hour; sundown; twilight; evening; setting sun; sunset sky; evening glow"
+        """sunset; dusk; golden hour; sundown; twilight; evening; setting sun; sunset sky; evening glow; evening
+        light; evening sky; evening sun|clear; early evening; twilight sky; dusk light; magic hour; sunset
+        light; sunset colors; sun setting; at sunset; at dusk; warm evening; sun going down;
+        golden evening; late evening light; golden hour light; gloaming; afterglow"""
     ),
     "night": _p(
-        """night; nighttime; midnight; at night; night time; dark night; moonlight|clear; night scene; night
-        sky"""
+        """night; nighttime; midnight; at night; night time; dark night; moonlight|clear; night scene; night sky;
+        late night; dark; darkness; after dark; in the night; starry night|clear; moonlit|clear; deep night"""
     ),
 }
 TIME_CLAUSES: Phrases = {
-    "day": _p("while the sun is up; lit by daylight; it is daytime; as noon passes; bathed in daylight"),
+    "day": _p(
+        """while the sun is up; lit by daylight; it is daytime; as noon passes; bathed in daylight; the sun
+        shines|clear; the sun is high in the sky|clear; it is day; it is midday; it is noon; it is morning; it
+        is a bright day; daylight everywhere; as the morning goes by; as the afternoon goes by; the day is
+        bright; sunlight over everything|clear"""
+    ),
     "sunset": _p(
-        """while the sun sets; as dusk falls; bathed in golden-hour light; lit by the setting sun; glowing in
-        the sunset; it is sunset; as daylight fades into a warm glow; as the sun goes down"""
+        """while the sun sets; as dusk falls; bathed in golden-hour light; lit by the setting sun; glowing in the
+        sunset; it is sunset; as daylight fades into a warm glow; as the sun goes down; as evening falls;
+        while evening falls; the sun is setting; the sun goes down; the sun sinks; dusk is falling; it is
+        dusk; it is evening; as the day ends; while the light fades; the evening sky glows; the sky glows with
+        sunset; as twilight sets in; in the glow of the setting sun; the day is ending; the sunset lights up
+        the sky; twilight settles in"""
     ),
     "night": _p(
         """while night covers everything; lit by the moon|clear; it is night; as midnight passes; wrapped in
-        night; after nightfall; in the deep dark of night; when the night is at its darkest"""
+        night; after nightfall; in the deep dark of night; when the night is at its darkest; it is dark; it is
+        midnight; darkness all around; the night is dark; stars above|clear; the moon shines|clear; night has
+        fallen; as the night goes on"""
     ),
 }
 
 # -- weather
 WEATHER_ADJECTIVES: Phrases = {
-    "clear": _p("clear-skied; fair-weather; cloudless"),
+    "clear": _p(
+        """clear-skied; fair-weather; cloudless; clear-weather; cloud-free; fine-weather; blue-skied|day"""
+    ),
     "rain": _p("rainy; rain-soaked; rain-swept; drenched; wet and rainy; rain-washed"),
     "snow": _p("snowed-upon; snowfall-veiled; snowstruck"),
     "fog": _p("foggy; misty; fog-bound; fog-shrouded; mist-covered; hazy; fog-wrapped; mist-wreathed"),
@@ -285,44 +359,67 @@ WEATHER_PHRASES: Phrases = {
     "clear": _p(
         """under a clear sky; in clear weather; under a cloudless sky; with clear skies; in fine weather; in
         clear air; under an open clear sky; with no clouds in the sky; in fair weather; with not a cloud
-        above; with a clear sky; in good weather; with dry, clear weather; without a cloud; under clear
-        skies; with perfect visibility"""
+        above; with a clear sky; in good weather; with dry, clear weather; without a cloud; under clear skies;
+        with perfect visibility; in dry weather; under fair skies; under a fair sky; with a cloudless sky
+        above; under cloud-free skies; with cloud-free skies; without a cloud in the sky; with not a single
+        cloud; in nice weather; in pleasant weather; in lovely weather; in beautiful weather; with good
+        visibility; with excellent visibility; in clean, clear air; in crisp clear air; under skies free of
+        clouds; under a wide clear sky; under a cloudless heaven; in perfect weather; with a perfectly clear
+        sky; with completely clear skies; in calm, clear weather; with clear air; in bright, clear
+        weather|day; under blue skies|day; with a blue sky|day; against a clear sky; against a blue sky|day;
+        under a clear blue sky|day; with blue sky overhead|day; on a cloudless day|day; on a fine day|day; on a fair day|day"""
     ),
     "rain": _p(
         """in the rain; in heavy rain; under pouring rain; in a downpour; in rainy weather; in a rainstorm;
-        during a shower; with rain falling; in steady rain; under rain clouds with rain coming down; in a
-        rain shower; in drizzle; during a rainstorm; in wet, rainy weather; in the pouring rain; while it
-        rains; while rain pours down; in a cloudburst; under a rainy sky; with raindrops falling"""
+        during a shower; with rain falling; in steady rain; under rain clouds with rain coming down; in a rain
+        shower; in drizzle; during a rainstorm; in wet, rainy weather; in the pouring rain; while it rains;
+        while rain pours down; in a cloudburst; under a rainy sky; with raindrops falling; in wet weather; in
+        a heavy shower; under rain; as rain comes down; in rain; with heavy rain; with a steady drizzle;
+        through pouring rain; while rain falls"""
     ),
     "snow": _p(
         """in falling snow; while it snows; in heavy snowfall; during snowfall; in a snowstorm; with snow
-        falling; with snowflakes drifting down; in a blizzard; as snow falls; under falling snowflakes; in
-        a flurry of snow; in light snowfall; with snow coming down; while snowflakes fall; in snowy
-        weather; in a snow shower; with thick flakes of snow in the air; during a winter snowfall"""
+        falling; with snowflakes drifting down; in a blizzard; as snow falls; under falling snowflakes; in a
+        flurry of snow; in light snowfall; with snow coming down; while snowflakes fall; in snowy weather; in
+        a snow shower; with thick flakes of snow in the air; during a winter snowfall;
+        as it snows; in a light snowfall; with snowfall; with falling snow; with gentle snowfall; in a snow
+        storm; under falling snow; with flakes of snow falling"""
     ),
     "fog": _p(
-        """in fog; in thick fog; in the mist; in dense fog; shrouded in fog; in a misty haze; wrapped in
-        mist; in foggy weather; hidden in fog; with fog all around; with low fog; under a blanket of fog;
-        with mist hanging in the air; in heavy mist; veiled in mist; in hazy, foggy air; through fog; seen
-        through mist; lost in fog; in drifting fog"""
+        """in fog; in thick fog; in the mist; in dense fog; shrouded in fog; in a misty haze; wrapped in mist; in
+        foggy weather; hidden in fog; with fog all around; with low fog; under a blanket of fog; with mist
+        hanging in the air; in heavy mist; veiled in mist; in hazy, foggy air; through fog; seen through mist;
+        lost in fog; in drifting fog; in misty weather; in mist; with heavy fog; with thick mist; covered by
+        fog; surrounded by fog; in a thick haze; under fog; with fog everywhere; as fog drifts past"""
     ),
 }
 WEATHER_TAGS: Phrases = {
     "clear": _p(
-        "clear; clear sky; cloudless; clear weather; clear skies; no clouds; fine weather; fair weather"
+        """clear; clear sky; cloudless; clear weather; clear skies; no clouds; fine weather; fair weather;
+        cloudless sky; fair; fair skies; fine; good weather; nice weather; dry weather; open sky; cloud-free;
+        good visibility; no rain, clear; clear air; blue sky|day; blue skies|day; clear blue sky|day; cloudless day|day"""
     ),
     "rain": _p(
-        "rain; heavy rain; raining; rainy; downpour; rainy weather; pouring rain; rainfall; wet weather"
+        """rain; heavy rain; raining; rainy; downpour; rainy weather; pouring rain; rainfall; wet weather;
+        shower; drizzle; rainstorm; it is raining; falling rain; wet; raindrops"""
     ),
     "snow": _p(
-        "snowing; snowfall; falling snow; snowstorm; snow falling; snowflakes; blizzard; heavy snowfall"
+        """snowing; snowfall; falling snow; snowstorm; snow falling; snowflakes; blizzard; heavy snowfall; it is
+        snowing; snow; snow shower; falling snowflakes; snow flurries; light snow falling"""
     ),
-    "fog": _p("fog; foggy; mist; misty; thick fog; heavy fog; haze; dense fog; low fog; foggy weather"),
+    "fog": _p(
+        """fog; foggy; mist; misty; thick fog; heavy fog; haze; dense fog; low fog; foggy weather; dense mist;
+        foggy air; hazy; mist everywhere; fog everywhere; fog bank; misty weather"""
+    ),
 }
 WEATHER_CLAUSES: Phrases = {
     "clear": _p(
-        """the sky is clear; not a cloud in sight; the air is crisp and clear; there are no clouds; the
-        weather is fine and clear; the sky completely clear"""
+        """the sky is clear; not a cloud in sight; the air is crisp and clear; there are no clouds; the weather
+        is fine and clear; the sky completely clear; the sky is cloudless; the weather is fair; the weather is
+        good; the weather is fine; it is dry and clear; without a single cloud above; the sky is wide and
+        clear; the air is clear; the sky is empty of clouds; the sky is free of clouds; visibility is perfect;
+        the sky is blue and clear|day; the sky is blue|day; the sun shines from a clear
+        sky|day"""
     ),
     "rain": _p(
         """rain pouring down; rain is falling; rain streaks through the air; it is raining hard; raindrops
@@ -339,12 +436,12 @@ WEATHER_CLAUSES: Phrases = {
     ),
 }
 TIME_NOUNS: Phrases = {
-    "day": _p("day; afternoon; morning"),
-    "sunset": _p("evening at sunset; sunset; dusk"),
+    "day": _p("""day; afternoon; morning; summer day"""),
+    "sunset": _p("""evening at sunset; sunset; dusk; evening; twilight; sunset evening"""),
     "night": _p("night"),
 }
 WEATHER_OF_TIME: Phrases = {
-    "clear": _p("clear; cloudless"),
+    "clear": _p("clear; cloudless; fine; fair; cloud-free"),
     "rain": _p("rainy; wet, rainy"),
     "snow": _p("snowy; blizzardy"),
     "fog": _p("foggy; misty; hazy"),
@@ -372,72 +469,126 @@ TIME_AND_WEATHER: dict[tuple[str, str], tuple[str, ...]] = {
 # -- camera
 CAMERA_TAGS: Phrases = {
     "static": _p(
-        """static; static shot; static camera; locked-off shot; steady camera; camera stands still; fixed
-        camera; still camera; locked camera; tripod shot; no camera movement; stationary camera; camera
-        does not move; fixed shot; steady tripod shot; unmoving camera; locked shot"""
+        """static; static shot; static camera; locked-off shot; steady camera; camera stands still; fixed camera;
+        still camera; locked camera; tripod shot; no camera movement; stationary camera; camera does not move;
+        fixed shot; steady tripod shot; unmoving camera; locked shot; camera fixed; still shot; static frame;
+        no motion of the camera; fixed view; camera on a tripod; steady shot; motionless camera; camera holds
+        still; without camera movement; fixed frame; static view; camera stays still"""
     ),
     "pan left": _p(
-        """pan left; pan left; panning left; camera pans left; camera slides left; camera pan left; pan to
-        the left; slow pan left; left pan; leftward pan; camera panning left; camera moves left; camera
-        turning left; sweeping left; camera left; camera moving to the left"""
+        """pan left; pan left; panning left; camera pans left; camera slides left; camera pan left; pan to the
+        left; slow pan left; left pan; leftward pan; camera panning left; camera moves left; camera turning
+        left; sweeping left; camera left; camera moving to the left; pan camera left; camera swings left;
+        camera sweeps left; panning to the left; camera turns left; slowly panning left; camera rotates left;
+        turn left; look left; camera tracks left"""
     ),
     "zoom in": _p(
-        """zoom in; zoom in; zooming in; camera pushes forward; slow zoom in; camera zooms in; push in; slow
-        push in; dolly in; camera pushing in; moving closer; camera moves forward; zoom-in; camera getting
-        closer; forward camera motion; camera approaching"""
+        """zoom in; zoom in; zooming in; camera pushes forward; slow zoom in; camera zooms in; push in; slow push
+        in; dolly in; camera pushing in; moving closer; camera moves forward; zoom-in; camera getting closer;
+        forward camera motion; camera approaching; camera push in; camera zoom in; camera zooming in; moving
+        in; moving forward; slowly zooming in; slowly zoom in; pushing in; push-in; dolly forward; track in;
+        camera tracks in; camera moving closer; camera moving forward; getting nearer; closer and closer; fly
+        in; flying in; camera flies in; move in"""
     ),
     "zoom out": _p(
-        """zoom out; zoom out; zooming out; camera pulls back; slow zoom out; camera zooms out; pull back;
-        slow pull back; dolly out; pull out; camera pulling away; camera moves backward; zoom-out; camera
-        backing away; pull-back shot; backward camera motion"""
+        """zoom out; zoom out; zooming out; camera pulls back; slow zoom out; camera zooms out; pull back; slow
+        pull back; dolly out; pull out; camera pulling away; camera moves backward; zoom-out; camera backing
+        away; pull-back shot; backward camera motion; camera zoom out; camera zooming out; moving back; moving
+        backward; moving backwards; moving away; slowly zooming out; slowly zoom out; pulling back; pulling
+        out; pull away; pull-out; dolly back; track out; camera tracks back; camera moves away; camera moving
+        away; camera moving back; camera pulls away; camera pulls out; camera retreats; camera retreating;
+        retreat; getting farther away; farther and farther; fly out; flying out; camera flies backward; camera
+        backs off; back away; move back; move away; view widens; wider and wider; zoom back; zooming back;
+        camera draws back; step back; zoom out to a wider view"""
     ),
 }
 CAMERA_TAGS["pan right"] = _mirrored(CAMERA_TAGS["pan left"])
 # After 'camera'/'the camera'/'our view'.
 CAMERA_VERBS: Phrases = {
     "static": _p(
-        """stays still; does not move; is fixed; remains static; holds still; stands still; rests on a
-        tripod; is locked; keeps perfectly still; stays put"""
+        """stays still; does not move; is fixed; remains static; holds still; stands still; rests on a tripod; is
+        locked; keeps perfectly still; stays put; is static; is still; remains still; remains fixed; is
+        steady; stays in place; stays fixed"""
     ),
     "pan left": _p(
-        """pans left; pans to the left; turns left; moves left; sweeps left; swings to the left; slides to
-        the left; glides left; drifts left; rotates to the left; looks to the left; tracks left; travels
-        left"""
+        """pans left; pans to the left; turns left; moves left; sweeps left; swings to the left; slides to the
+        left; glides left; drifts left; rotates to the left; looks to the left; tracks left; travels left;
+        turns to the left; sweeps to the left; moves to the left; pivots left; swings left; slides left;
+        rotates left; glides to the left"""
     ),
     "zoom in": _p(
-        """zooms in; pushes in; moves closer; moves in; dollies in; comes closer; approaches; draws nearer;
-        moves forward; zooms closer; creeps in; flies forward; goes in closer; travels forward; tightens
-        in"""
+        """zooms in; pushes in; moves closer; moves in; dollies in; comes closer; approaches; draws nearer; moves
+        forward; zooms closer; creeps in; flies forward; goes in closer; travels forward; tightens in; gets
+        closer; gets nearer; moves nearer; glides forward; flies in; slides forward; rolls forward; pushes
+        forward; pushes closer; zooms into the scene; dollies forward; tracks in; floats closer; heads in"""
     ),
     "zoom out": _p(
         """zooms out; pulls back; pulls out; moves away; dollies out; backs away; draws back; moves backward;
-        retreats; backs off; drifts away; goes further away; widens out; flies backwards; pulls away"""
+        retreats; backs off; drifts away; goes further away; widens out; flies backwards; pulls away; gets
+        farther away; moves back; moves out; glides backward; glides back; flies out; slides backward; rolls
+        back; zooms back; zooms away; zooms out of the scene; dollies back; tracks back; tracks out; steps
+        back; floats back; floats away; widens; widens its view; opens up to a wider view; backs up; goes
+        back; pulls back to show more; retreats backward"""
     ),
 }
 CAMERA_VERBS["pan right"] = _mirrored(CAMERA_VERBS["pan left"])
 # Before the scene.
 CAMERA_LEADS: Phrases = {
     "static": _p(
-        """a static shot of; a still shot of; a fixed shot of; a locked-down view of; a motionless camera on;
-        a tripod shot of; static view of; fixed camera view of; stationary shot of; unmoving shot of"""
+        """a static shot of; a still shot of; a fixed shot of; a locked-down view of; a motionless camera on; a
+        tripod shot of; static view of; fixed camera view of; stationary shot of; unmoving shot of; a steady
+        shot of; a motionless shot of; a static view of; a fixed camera on; static camera on; a shot from a
+        tripod of; a still view of"""
     ),
     "pan left": _p(
         """a pan left across; panning left over; a slow pan to the left across; a leftward pan over; camera
-        panning left past; a sweep to the left over; turning left across; a left pan of; moving left
-        along; panning to the left,"""
+        panning left past; a sweep to the left over; turning left across; a left pan of; moving left along;
+        panning to the left,; camera pans left across; camera panning left over; sweeping left across; pan
+        left over; pan left across; slowly panning left over; swinging left across; a
+        sideways move to the left along"""
     ),
     "zoom in": _p(
-        """a zoom in on; zooming in on; a slow zoom into; a push in on; pushing in towards; moving closer to;
-        a dolly in to; approaching; a slow approach to; flying towards; camera moving toward; closing in
-        on; going in on"""
+        """a zoom in on; zooming in on; a slow zoom into; a push in on; pushing in towards; moving closer to; a
+        dolly in to; approaching; a slow approach to; flying towards; camera moving toward; closing in on;
+        going in on; zoom in on; zoom into; a push-in on; pushing towards; moving in on; moving towards;
+        moving toward; getting closer to; coming closer to; a dolly forward to; flying toward; gliding
+        towards; slowly zooming in on; slowly approaching; camera zooms in on; camera zooming in on; camera
+        pushes in on"""
     ),
     "zoom out": _p(
-        """a zoom out from; zooming out from; a slow zoom out of; pulling back from; a pull back from;
-        backing away from; a dolly out from; moving away from; a slow retreat from; pulling out from;
-        drawing back from; flying away from"""
+        """a zoom out from; zooming out from; a slow zoom out of; pulling back from; a pull back from; backing
+        away from; a dolly out from; moving away from; a slow retreat from; pulling out from; drawing back
+        from; flying away from; zoom out from; zoom out of; a pull-out from; a pull-back from; pulling away
+        from; moving back from; moving backward from; moving out from; retreating from; getting farther away
+        from; a dolly back from; flying backward from; gliding away from; gliding back from; slowly zooming
+        out from; slowly pulling back from; slowly retreating from; camera zooms out from; camera zooming out
+        from; camera pulls back from; camera pulling away from; camera retreats from; stepping back from"""
     ),
 }
 CAMERA_LEADS["pan right"] = _mirrored(CAMERA_LEADS["pan left"])
+# Between the camera's name and the scene.
+CAMERA_ACTS: Phrases = {
+    "static": _p(
+        """stays fixed on; is locked on; holds still on; stays still before; is fixed on; keeps still in front
+        of; stands still before"""
+    ),
+    "pan left": _p(
+        """pans left across; pans left over; sweeps left over; sweeps left across; turns left past; slides left
+        along; moves left along; glides left past; swings left across; pans to the left over; tracks left
+        along; drifts left past"""
+    ),
+    "zoom in": _p(
+        """zooms in on; pushes in on; pushes in towards; moves closer to; gets closer to; glides towards;
+        approaches; moves in on; moves forward to; dollies in to; flies towards; goes nearer to; tightens on;
+        zooms into; comes nearer to; dives towards"""
+    ),
+    "zoom out": _p(
+        """zooms out from; pulls back from; pulls away from; moves away from; backs away from; retreats from;
+        draws back from; drifts away from; moves back from; dollies out from; flies away from; steps back
+        from; pulls out from; glides away from; zooms out of; goes back from; dollies back from"""
+    ),
+}
+CAMERA_ACTS["pan right"] = _mirrored(CAMERA_ACTS["pan left"])
 CAMERA_NAMES = _p("the camera; camera; the view; our view; the shot; the frame; the camera; the lens")
 CAMERA_ADVERBS = _p("slowly; gently; smoothly; gradually; quietly; softly")
 
@@ -620,13 +771,12 @@ class _Parts:
     told: frozenset[str]
 
     def pick(self, phrases: Sequence[str]) -> str:
-        clear = self.attributes.weather in (None, "clear")
+        true = {"": True, "clear": self.attributes.weather in (None, "clear")}
+        true["day"] = self.attributes.time == "day"
         while True:
-            phrase = self.rng.choice(phrases)
-            if not phrase.endswith("|clear"):
+            phrase, _, condition = self.rng.choice(phrases).partition("|")
+            if true[condition]:
                 return phrase
-            if clear:
-                return phrase.removesuffix("|clear")
 
     def say(self, attribute: str, table: Phrases) -> list[str]:
         """[a phrase], or [] when the attribute is not to be mentioned."""
@@ -760,6 +910,18 @@ def _mixed(p: _Parts) -> str:
     return ", ".join(x for x in p.shuffled([p.rich_noun(), *time, *weather, *p.camera_any()]) if x)
 
 
+def _camera_acts(p: _Parts) -> str:
+    act, noun = p.say("camera", CAMERA_ACTS), p.rich_noun()
+    if not act:
+        return p.join([noun, *p.around()])
+    adverb = [p.pick(CAMERA_ADVERBS)] if p.attributes.camera != "static" and p.rng.random() < 0.3 else []
+    scene = " ".join([p.pick(CAMERA_NAMES), *adverb, act[0], noun])
+    clauses = [f"{p.rng.choice(('while', 'as', 'and'))} {x}" for x in p.say("weather", WEATHER_CLAUSES)]
+    if p.rng.random() < 0.5:
+        return p.join([scene, *p.around()])
+    return ", ".join([scene, *p.say("time", TIME_PHRASES), *clauses])
+
+
 def _sentences(p: _Parts) -> str:
     first = p.join([p.rich_noun(), *p.around()])
     return ". ".join(x for x in [first, *p.camera_clause()] if x) + "."
@@ -811,7 +973,7 @@ def _phrase_bag(p: _Parts) -> str:
 
 ARRANGEMENTS: tuple[Callable[[_Parts], str], ...] = (
     _keywords, _keywords, _noun_then_phrases, _noun_then_phrases, _phrases_then_noun, _adjectives,
-    _camera_first, _camera_tag_first, _opened, _clauses, _mixed, _sentences, _ornate, _labelled,
+    _camera_first, _camera_tag_first, _opened, _clauses, _mixed, _sentences, _ornate, _labelled, _camera_acts,
     _with_the_camera, _time_as_title, _phrase_bag,
 )  # fmt: skip
 

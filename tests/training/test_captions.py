@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 
+from training import captions as training_captions
 from training.attributes import (
     COLOURED_SCENES,
     COLOURS,
@@ -18,6 +20,7 @@ from training.attributes import (
     sample_attributes,
 )
 from training.captions import (
+    CAMERA_ACTS,
     CAMERA_LEADS,
     CAMERA_TAGS,
     CAMERA_VERBS,
@@ -46,7 +49,7 @@ from training.captions import (
 TOLD_BY = {
     "time": (TIME_ADJECTIVES, TIME_PHRASES, TIME_CLAUSES, TIME_TAGS, HELD_OUT_TIMES),
     "weather": (WEATHER_ADJECTIVES, WEATHER_PHRASES, WEATHER_CLAUSES, WEATHER_TAGS, HELD_OUT_WEATHERS),
-    "camera": (CAMERA_TAGS, CAMERA_VERBS, CAMERA_LEADS, HELD_OUT_CAMERAS),
+    "camera": (CAMERA_TAGS, CAMERA_VERBS, CAMERA_LEADS, CAMERA_ACTS, HELD_OUT_CAMERAS),
     "colour": (COLOUR_WORDS, HELD_OUT_COLOUR_WORDS),
 }
 # Words that only a caption that tells of the attribute may use.
@@ -59,6 +62,31 @@ TELLTALE = {
     "colour": "red|orange|yellow|purple|pink|violet|crimson|scarlet|emerald|cobalt|fuchsia|ivory|lilac",
 }
 
+# The words that only held-out captions have. Training captions must stay clear of them, or the evaluation would no longer
+# say how the model takes wording that it has never met.
+ONLY_HELD_OUT = set(
+    re.findall(
+        r"\w+",
+        """
+    ablaze acres adrift advances aeronaut ambient amid backwoods banana belts beyond billows blood
+    breakers briny buried candy canyons carrot catamaran chalk cherry cliffs cornflower crags cropland
+    crowned crystal cutter cutting deluge depict dips dollying doubled dribbling driven drumming dusky
+    edges ergs eventide everyone extraterrestrial fabric farmhouses fashioned flame flicker framing
+    gingerbread gleaming gradual granite grape graphic gristmill guiding heaps heavenly heeling hillside
+    hood hoops humming immobile inching intersection interstellar inward inwards jagged jupiter kelly
+    lakeshore lantern lapland larches lashing leftwards lettering loch lunchtime massifs megacity
+    metropolitan milk montgolfier mood mounted murky nailed namib navigation orb outward outwards
+    pastures pavement pea pharos pitch plum polder pond postcard poster promontory pumpkin receding
+    reservoir ridges rigged rightwards ringed rooftops royal ruby sailors salt sandhills schooner
+    screensaver seamark sentinel settled shaped shingles showers shroud skiff sleeps sliding smock soup
+    sphere splashed spotless spruces steep storybook sunflower surf swallowed swell swirling swivel
+    sylvan tarn taxis thicket thoroughfare thumping timberland tinted tones torrential township tumble
+    ultramarine unclouded universe vanes veering vehicles viewpoint waterless wearing wee whitecaps
+    whiteout wicker widening wildflowers windjammer withdraws
+    """,
+    )
+)
+
 
 def drawn(count: int, seed: int) -> list[Attributes]:
     rng = random.Random(seed)
@@ -67,14 +95,14 @@ def drawn(count: int, seed: int) -> list[Attributes]:
 
 def phrases_of(name: str, clip: Attributes) -> set[str]:
     value = getattr(clip, name)
-    found = {p.removesuffix("|clear").lower() for table in TOLD_BY[name] for p in table[value]}
+    found = {p.partition("|")[0].lower() for table in TOLD_BY[name] for p in table[value]}
     if name in ("time", "weather"):
         both = TIME_AND_WEATHER.get((clip.time or "", clip.weather or ""), ())
-        found |= {p.removesuffix("|clear").lower() for p in both}
+        found |= {p.partition("|")[0].lower() for p in both}
     if name == "weather":
         found |= {p.lower() for p in WEATHER_OF_TIME[value]}
     if name == "time":
-        found |= {"day", "afternoon", "morning", "evening", "sunset", "dusk", "night"}
+        found |= {"day", "afternoon", "morning", "noon", "evening", "sunset", "dusk", "twilight", "night"}
     return found
 
 
@@ -126,6 +154,48 @@ def test_splits_never_meet() -> None:
     held_out, _ = captions(clips, random.Random(6), "held_out")
     # Case and full stops aside.
     assert not {t.lower().strip(".") for t in train} & {t.lower().strip(".") for t in held_out}
+
+
+def test_words_of_the_held_out_captions_stay_out_of_training() -> None:
+    tables = [getattr(training_captions, name) for name in dir(training_captions) if name.isupper()]
+    held_out = [getattr(training_captions, n) for n in dir(training_captions) if n.startswith("HELD_OUT_")]
+    phrases = " ".join(p for t in tables if all(t is not h for h in held_out) for p in flat(t))
+    clips = drawn(20_000, seed=10)
+    written, _ = captions(clips, random.Random(11), "train")
+    for text in (phrases, " ".join(written)):
+        assert not ONLY_HELD_OUT & set(re.findall(r"[a-z]+", text.lower()))
+    asked, _ = captions(clips, random.Random(11), "held_out")
+    assert set(re.findall(r"[a-z]+", " ".join(asked).lower())) >= ONLY_HELD_OUT
+
+
+def flat(table: object) -> Iterator[str]:
+    """The phrases of a table, however nested."""
+    if isinstance(table, str):
+        yield table
+    elif isinstance(table, dict):
+        yield from flat(tuple(table.values()))
+    elif isinstance(table, tuple):
+        for part in table:
+            yield from flat(part)
+
+
+def test_each_camera_move_has_as_many_words() -> None:
+    for table in (CAMERA_TAGS, CAMERA_VERBS, CAMERA_LEADS, CAMERA_ACTS):
+        assert len(table["zoom out"]) >= len(table["zoom in"])
+        assert not set(table["zoom out"]) & set(table["zoom in"])
+    _, told = captions(drawn(20_000, seed=12), random.Random(13))
+    moves = Counter(t["camera"] for t in told if "camera" in t)
+    assert max(moves.values()) < 1.1 * min(moves.values())
+
+
+def test_a_blue_sky_is_a_clear_day() -> None:
+    rng = random.Random(14)
+    for time in ("sunset", "night"):
+        clip = Attributes("ocean", time, "clear", "static")
+        texts = [caption(clip, ["scene", "weather"], rng).lower() for _ in range(800)]
+        assert not [t for t in texts if re.search(r"blue sk|sunny|\bday\b", t)]
+    day = Attributes("ocean", "day", "clear", "static")
+    assert [t for t in (caption(day, ["scene", "weather"], rng) for _ in range(800)) if "blue sk" in t]
 
 
 def test_each_attribute_is_often_told_alone() -> None:

@@ -2,7 +2,9 @@
 
 A scene is a file with `paint(stage) -> picture`, painted from back to front:
 
-1. `stage.aim(horizon=...)` first: zooms keep that height in place, so every layer agrees about the horizon.
+1. `stage.aim(horizon=(low, high))` first, which draws it: zooms keep that height in place, so every layer
+   agrees about the horizon. `stage.band(low, high)` are the rows that a part of the world can reach: paint
+   no others where the part is small, since every row of every frame costs the same.
 2. `paint_sky(stage)` gives the background; its `.picture` (batch, 3, frame, row, column) is painted on in
    place.
 3. A layer of the world: `layer = stage.layer(depth)` (sky 0.6, far 0.7, subject 1, front 1.3) gives x, y and

@@ -17,7 +17,7 @@ _HILLS = 5
 def paint(stage: Stage) -> Tensor:
     """(batch, 3, frame, row, column), RGB in [0, 1]."""
     x = stage.place("balloon/x", -0.42, 0.42)
-    stage.aim(horizon=stage.draw("horizon", -0.30, -0.16), focus_x=x * 0.7)
+    stage.aim(horizon=(-0.30, -0.16), focus_x=x * 0.7)
     sky = paint_sky(stage)
     picture = sky.picture
     for k in range(_HILLS):

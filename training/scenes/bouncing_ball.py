@@ -18,7 +18,7 @@ from training.scenes.weather import finish
 def paint(stage: Stage) -> Tensor:
     """(batch, 3, frame, row, column), RGB in [0, 1]."""
     x = stage.place("ball/x", -0.42, 0.42)
-    stage.aim(horizon=stage.draw("horizon", -0.16, -0.02), focus_x=x * 0.7)
+    stage.aim(horizon=(-0.16, -0.02), focus_x=x * 0.7)
     picture = paint_sky(stage).picture
     _trees(stage, picture)
     _wall(stage, picture)

@@ -12,7 +12,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from training.scenes.draws import uniform
 from training.scenes.shapes import over, shine
 from training.scenes.stage import ROWS, Stage
 
@@ -49,7 +48,7 @@ class Canvas:
         """Paint a colour (batch, 3, ...) where the mask (batch, 1, ...) is 1."""
         mask = mask.expand_as(self.alpha)
         over(self.rgb, mask, colour)
-        self.alpha.lerp_(torch.ones_like(self.alpha), mask)
+        self.alpha.lerp_(self.alpha.new_ones(()).expand_as(self.alpha), mask)
 
     def shine(self, mask: Tensor, colour: Tensor) -> None:
         """Add light to what is painted already."""
@@ -62,7 +61,7 @@ class Canvas:
         for k in range(octaves):
             columns = max(2, round(x_cells * 2**k * (self.right - self.left)) + 1)
             rows = max(2, round(y_cells * 2**k * (self.top - self.bottom)) + 1)
-            lattice = uniform(stage.seeds, f"{stage.scene}/{name}/{k}", rows * columns)
+            lattice = stage.uniform(f"{name}/{k}", rows * columns)
             lattice = lattice.view(stage.batch, 1, rows, columns)
             total = total + weight * F.interpolate(lattice, size=size, mode="bicubic", align_corners=False)
             norm, weight = norm + weight, weight * 0.5
@@ -77,12 +76,24 @@ class Canvas:
         """The alpha alone, or another mask (batch, 1, 1, row, column) of the canvas's size."""
         return _grid_sample(self.alpha if mask is None else mask, self._grid(x, y))
 
-    def blit(self, picture: Tensor, x: Tensor, y: Tensor, fade: Tensor | float = 1.0) -> Tensor:
-        """Lay the canvas over the picture (batch, 3, frame, row, column), in place; `fade` thins it."""
+    def blit(
+        self,
+        picture: Tensor,
+        x: Tensor,
+        y: Tensor,
+        fade: Tensor | float = 1.0,
+        rows: slice = slice(None),
+    ) -> Tensor:
+        """Lay the canvas over the picture (batch, 3, frame, row, column), in place; `fade` thins it.
+
+        rows: those of the picture that the canvas can reach (`stage.band`).
+        """
+        picture, y = picture[..., rows, :], y[..., rows, :]
+        x = x[..., rows, :] if x.shape[-2] > 1 else x
         rgb, alpha = self.sample(x, y)
         if isinstance(fade, Tensor) or fade != 1.0:
             rgb, alpha = rgb * fade, alpha * fade
-        return picture.mul_(1 - alpha).add_(rgb)
+        return picture.addcmul_(picture, alpha, value=-1).add_(rgb)
 
     def _grid(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         across = (x - self.left) * (2 / (self.right - self.left)) - 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -27,22 +29,24 @@ _NEON = {
 _SKYLINE = ((0.64, 0.15, 0.16, 0.40, 0.85), (0.76, 0.21, 0.12, 0.36, 0.58))
 # The foot of the front row, under the horizon.
 _FOOT = 0.10
+# From under the wheels to over the roof, in lengths of a car.
+_CAR_HEIGHTS = (-0.12, 0.55)
 
 
 def paint(stage: Stage) -> Tensor:
     """(batch, 3, frame, row, column), RGB in [0, 1]."""
-    stage.aim(horizon=stage.draw("horizon", -0.10, 0.02), focus_x=stage.draw("focus", -0.3, 0.3))
+    stage.aim(horizon=(-0.10, 0.02), focus_x=stage.draw("focus", -0.3, 0.3))
     picture = paint_sky(stage).picture
     for k in range(len(_SKYLINE)):
         _towers(stage, picture, k)
     ground = stage.horizon - _FOOT
     layer = stage.layer(1.0)
-    _front(stage, ground).blit(picture, layer.x, layer.y)
+    _front(stage, ground).blit(picture, layer.x, layer.y, rows=stage.band(-_FOOT - 0.01, 0.40))
     _road(stage, picture, ground)
     _neon(stage, picture, ground)
-    _traffic(stage, picture, ground - 0.075, 0.20, 1.0, 0)
+    _traffic(stage, picture, -_FOOT - 0.075, 0.20, 1.0, 0)
     _lamps(stage, picture, ground)
-    _traffic(stage, picture, ground - 0.205, 0.29, 1.12, 1)
+    _traffic(stage, picture, -_FOOT - 0.205, 0.29, 1.12, 1)
     return finish(stage, picture)
 
 
@@ -101,7 +105,7 @@ def _towers(stage: Stage, picture: Tensor, k: int) -> None:
         side = 1.0 - 0.12 * (row.x > 0).float()
         canvas.over(mask, stage.lit(tone, distance) * side)
         _windows(stage, canvas, mask, up, 0.026 + 0.006 * k, distance, row.draw("bias", 0, 50))
-    canvas.blit(picture, layer.x, layer.y)
+    canvas.blit(picture, layer.x, layer.y, rows=stage.band(-_FOOT - 0.01, math.inf))
 
 
 def _front(stage: Stage, ground: Tensor) -> Canvas:
@@ -141,7 +145,8 @@ def _front(stage: Stage, ground: Tensor) -> Canvas:
 
 
 def _road(stage: Stage, picture: Tensor, ground: Tensor) -> None:
-    layer = stage.layer(1.0)
+    rows = stage.band(-math.inf, 0.01 - _FOOT)
+    picture, layer = picture[..., rows, :], stage.layer(1.0).on(rows)
     below = ground - layer.y
     pave = stage.lit("#99958f", 0.08, 0.85)
     over(picture, coverage(-below, layer.pixel * 1.3), pave)
@@ -152,7 +157,7 @@ def _road(stage: Stage, picture: Tensor, ground: Tensor) -> None:
         picture, coverage((below - 0.032).abs() - 0.0045, layer.pixel * 1.3), stage.lit("#c8c4bc", 0.06, 0.5)
     )
     # The middle line: dashes.
-    line = stage.layer(1.06)
+    line = stage.layer(1.06).on(rows)
     depth = ground - line.y - 0.125
     dash = torch.maximum((line.x % 0.26 - 0.13).abs() - 0.075, depth.abs() - 0.0065)
     over(picture, coverage(dash, line.pixel * 1.5) * 0.85, stage.lit("#e6e2d6", 0.04))
@@ -205,10 +210,14 @@ def _neon(stage: Stage, picture: Tensor, ground: Tensor) -> None:
     layer = stage.layer(1.0)
     flicker = 0.92 + 0.08 * torch.sin(stage.seconds * 7.0 + stage.draw("flicker", 0, TAU))
     strength = 0.62 * stage.night + 0.42 * stage.sunset + 0.22 * stage.day + 0.10 * (stage.rain + stage.fog)
-    light = canvas.sample_mask(layer.x, layer.y, halo) * (layer.y > ground - 0.03)
-    shine(picture, light * (strength * flicker), colour)
-    canvas.blit(picture, layer.x, layer.y)
+    rows = stage.band(-_FOOT - 0.03, math.inf)
+    high = layer.on(rows)
+    light = canvas.sample_mask(high.x, high.y, halo) * (high.y > ground - 0.03)
+    shine(picture[..., rows, :], light * (strength * flicker), colour)
+    canvas.blit(picture, layer.x, layer.y, rows=rows)
     # The road mirrors the signs, stretched and broken by ripples.
+    rows = stage.band(-math.inf, 0.0 - _FOOT)
+    layer = layer.on(rows)
     below = (ground - layer.y).clamp(min=0)
     ripple = 0.006 * torch.sin(below * 90 + stage.seconds * 3) + 0.010 * torch.sin(
         below * 37 - stage.seconds * 2
@@ -220,18 +229,19 @@ def _neon(stage: Stage, picture: Tensor, ground: Tensor) -> None:
         0.62 * stage.night + 0.46 * stage.sunset + 0.34 * stage.day + 0.25 * stage.rain - 0.12 * stage.snow
     )
     mask = (0.65 * mirrored + 0.45 * streak) * smoothstep(0.0, 0.03, below) * (1 - 0.9 * below)
-    over(picture, (mask * amount * flicker).clamp(0, 0.9), colour)
+    over(picture[..., rows, :], (mask * (amount * flicker)).clamp_(0, 0.9), colour)
 
 
-def _traffic(stage: Stage, picture: Tensor, base: Tensor, size: float, depth: float, lane: int) -> None:
-    """Cars of one lane, all at one speed; the two lanes drive opposite ways."""
-    layer = stage.layer(depth)
+def _traffic(stage: Stage, picture: Tensor, base: float, size: float, depth: float, lane: int) -> None:
+    """Cars of one lane, all at one speed; the two lanes drive opposite ways. base: the wheels' height."""
+    rows = stage.band(base + _CAR_HEIGHTS[0] * size, base + _CAR_HEIGHTS[1] * size, depth)
+    picture, layer = picture[..., rows, :], stage.layer(depth).on(rows)
     way = -1.0 if lane else 1.0
     period = stage.draw(f"cars/{lane}/period", 0.85, 1.5)
     speed = stage.draw(f"cars/{lane}/speed", 0.30, 0.60)
     start = stage.draw(f"cars/{lane}/start", 0, 1.5)
     x = (((layer.x * way - speed * stage.seconds - start) % period) - 0.5 * period) / size
-    y = (layer.y - base) / size
+    y = (layer.y - stage.horizon - base) / size
     canvas, beams = _car(stage, lane)
     shadow = smoothstep(0.06, -0.06, box(x, y + 0.0, 0.50, 0.02))
     over(picture, shadow * 0.5, stage.lit("#101216"))
@@ -242,7 +252,7 @@ def _traffic(stage: Stage, picture: Tensor, base: Tensor, size: float, depth: fl
 
 def _car(stage: Stage, lane: int) -> tuple[Canvas, Tensor]:
     """A car heading right, 1 long, its wheels on y = 0; and the light of its lamps."""
-    canvas = Canvas(stage, -0.62, 1.15, -0.12, 0.55, density=0.28)
+    canvas = Canvas(stage, -0.62, 1.15, *_CAR_HEIGHTS, density=0.28)
     x, y, pixel = canvas.x, canvas.y, canvas.pixel * 1.3
     paint_ = stage.mix(f"cars/{lane}/paint", "#e2e2de", "#3c424c", "#8e939a", "#5a4c42", "#cfc8b8")
     van = stage.chance(f"cars/{lane}/van", 0.35)
@@ -283,8 +293,10 @@ def _lamps(stage: Stage, picture: Tensor, ground: Tensor) -> None:
     head = box(row.x - 0.072, up - 0.278, 0.022, 0.008, 0.004)
     dim = (stage.night + 0.8 * stage.sunset).clamp(max=1)
     canvas.over(coverage(head, pixel), torch.lerp(stage.lit("#d8d8d0", 0.08), stage.colour("#fff4d6"), dim))
-    canvas.blit(picture, layer.x, layer.y)
+    canvas.blit(picture, layer.x, layer.y, rows=stage.band(-_FOOT - 0.04, 0.20, 1.04))
     if stage.any("time", "night", "sunset"):
+        rows = stage.band(-0.12, 0.38, 1.04)
+        layer = layer.on(rows)
         halo = glow(disc(row.x - 0.072, up - 0.27, 0.01), 0.035)
         light = canvas.sample_mask(layer.x, layer.y, halo.expand_as(canvas.alpha))
-        shine(picture, light * dim * 0.6, stage.colour("#ffe9bc"))
+        shine(picture[..., rows, :], light * (dim * 0.6), stage.colour("#ffe9bc"))

@@ -16,7 +16,7 @@ _DUNES = 5
 
 def paint(stage: Stage) -> Tensor:
     """(batch, 3, frame, row, column), RGB in [0, 1]."""
-    stage.aim(horizon=stage.draw("horizon", -0.12, 0.06), focus_x=stage.draw("focus", -0.3, 0.3))
+    stage.aim(horizon=(-0.12, 0.06), focus_x=stage.draw("focus", -0.3, 0.3))
     sky = paint_sky(stage)
     picture = sky.picture
     _mesas(stage, picture)

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from training.scenes.canvas import Canvas
-from training.scenes.draws import uniform
 from training.scenes.rows import Row, conifer
 from training.scenes.shapes import TAU, coverage, ellipse, hills, over, shine, smoothstep
 from training.scenes.sky import paint_sky
@@ -23,7 +22,7 @@ _FIRS = (
 
 def paint(stage: Stage) -> Tensor:
     """(batch, 3, frame, row, column), RGB in [0, 1]."""
-    stage.aim(horizon=stage.draw("horizon", -0.20, -0.08), focus_x=stage.draw("focus", -0.3, 0.3))
+    stage.aim(horizon=(-0.20, -0.08), focus_x=stage.draw("focus", -0.3, 0.3))
     sky = paint_sky(stage)
     picture = sky.picture
     for k in range(len(_FIRS)):
@@ -158,7 +157,7 @@ def _fireflies(stage: Stage, picture: Tensor) -> None:
     seen = stage.night * (0.35 + 0.65 * (stage.clear + stage.fog))
     for k in range(2):
         across, along, some = (
-            uniform(stage.seeds, f"{stage.scene}/fireflies/{k}/{c}", columns * rows)[:, index].view(
+            stage.uniform(f"fireflies/{k}/{c}", columns * rows)[:, index].view(
                 stage.batch, 1, 1, *field.alpha.shape[-2:]
             )
             for c in range(3)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -34,7 +36,7 @@ def paint(stage: Stage) -> Tensor:
     """(batch, 3, frame, row, column), RGB in [0, 1]."""
     side = torch.where(stage.draw("side") < 0.5, -1.0, 1.0)
     x = side * stage.place("tower/x", 0.05, 0.36)
-    stage.aim(horizon=stage.draw("horizon", -0.26, -0.12), focus_x=x * 0.6)
+    stage.aim(horizon=(-0.26, -0.12), focus_x=x * 0.6)
     sky = paint_sky(stage)
     roughness = stage.draw("roughness", 0.15, 0.6) + 0.3 * stage.rain
     paint_sea(stage, sky, roughness=roughness, last=_SHORE)
@@ -45,7 +47,12 @@ def paint(stage: Stage) -> Tensor:
     _cliff(stage, sky.picture, x, side, ground, roughness)
     local_x, local_y = (layer.x - x) / size, (layer.y - ground + 0.02) / size
     _beam(stage, sky.picture, local_x, local_y - _LAMP, behind=True)
-    _draw_tower(stage).blit(sky.picture, local_x / stage.draw("tower/girth", 1.1, 1.4), local_y)
+    _draw_tower(stage).blit(
+        sky.picture,
+        local_x / stage.draw("tower/girth", 1.1, 1.4),
+        local_y,
+        rows=stage.band(-0.06, math.inf),
+    )
     _beam(stage, sky.picture, local_x, local_y - _LAMP, behind=False)
     paint_sea(stage, sky, roughness=roughness, first=_SHORE, last=SWELLS)
     return finish(stage, sky.picture)
@@ -84,15 +91,17 @@ def _cliff(stage: Stage, picture: Tensor, x: Tensor, side: Tensor, ground: Tenso
     window = box(hx.abs() - 0.42, hy - 0.42, 0.17, 0.2)
     canvas.over(coverage(window, pixel) * some, glass)
     layer = stage.layer(1.0)
-    canvas.blit(picture, layer.x, layer.y)
+    canvas.blit(picture, layer.x, layer.y, rows=stage.band(-math.inf, 0.26))
     # Surf where the next swell breaks against the rocks; that swell will cover its lower half.
+    rows = stage.band(-0.4, 0.06)
     sea, crest = swell_crest(stage, _SHORE, roughness)
+    sea = sea.on(rows)
     wash = 0.006 * torch.sin(stage.seconds * 2.2 + sea.x * 9) + 0.004 * torch.sin(
         sea.x * 31 - stage.seconds * 1.3
     )
     surf = coverage((sea.y - crest - wash - 0.004).abs() - 0.011, 0.012)
     surf = surf * smoothstep(-0.42, -0.34, (layer.x - x) * side)
-    over(picture, surf * 0.8, stage.lit("#f2f8fa"))
+    over(picture[..., rows, :], surf * 0.8, stage.lit("#f2f8fa"))
 
 
 def _draw_tower(stage: Stage) -> Canvas:
@@ -144,17 +153,17 @@ def _beam(stage: Stage, picture: Tensor, x: Tensor, y: Tensor, *, behind: bool) 
     seen = dim * (0.75 + 0.45 * stage.fog)
     angle = stage.seconds * stage.draw("beam/speed", 1.0, 1.7) + stage.draw("beam/angle", 0, TAU)
     colour = stage.colour("#fff2b8")
-    for turn in (0.0, TAU / 2):
-        across, toward = torch.cos(angle + turn), torch.sin(angle + turn)
-        here = (toward < 0) if behind else (toward >= 0)
-        along = x * torch.sign(across)
-        length = 0.12 + 1.9 * across.abs()
-        half = 0.035 + 0.17 * along.clamp(min=0) / (0.25 + across.abs())
-        cone = smoothstep(1.0, 0.15, (y + 0.06 * along * toward).abs() / half) * torch.exp(
-            -along.clamp(min=0) / length * 1.6
-        )
-        mask = cone * smoothstep(-0.01, 0.05, along) * here
-        shine(picture, (mask * seen * 0.62).clamp(0, 0.9), colour)
+    # At any moment one of the two points away.
+    turn = torch.where((torch.sin(angle) < 0) == behind, 1.0, -1.0)
+    across, toward = torch.cos(angle) * turn, torch.sin(angle) * turn
+    along = x * torch.sign(across)
+    ahead = along.clamp(min=0)
+    length = 0.12 + 1.9 * across.abs()
+    half = 0.035 + ahead * (0.17 / (0.25 + across.abs()))
+    # What depends on the column alone has no rows.
+    fade = torch.exp(ahead * (-1.6 / length)) * smoothstep(-0.01, 0.05, along) * (seen * 0.62)
+    cone = smoothstep(1.0, 0.15, (y + along * (0.06 * toward)).abs_().div_(half))
+    shine(picture, cone.mul_(fade).clamp_(0, 0.9), colour)
     if not behind:
         facing = torch.sin(angle).abs()
         distance = torch.sqrt(x * x + y * y + 1e-6)

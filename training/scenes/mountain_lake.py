@@ -15,7 +15,7 @@ from training.scenes.weather import finish
 
 def paint(stage: Stage) -> Tensor:
     """(batch, 3, frame, row, column), RGB in [0, 1]."""
-    stage.aim(horizon=stage.draw("horizon", -0.22, -0.06), focus_x=stage.draw("focus", -0.3, 0.3))
+    stage.aim(horizon=(-0.22, -0.06), focus_x=stage.draw("focus", -0.3, 0.3))
     sky = paint_sky(stage)
     picture = sky.picture
     _range(stage, picture, "far", 0.66, stage.draw("far/height", 0.36, 0.50), 0.62, 0.55)

@@ -14,7 +14,7 @@ from training.scenes.weather import finish
 
 def paint(stage: Stage) -> Tensor:
     """(batch, 3, frame, row, column), RGB in [0, 1]."""
-    stage.aim(horizon=stage.draw("horizon", -0.08, 0.16))
+    stage.aim(horizon=(-0.08, 0.16))
     sky = paint_sky(stage)
     roughness = stage.draw("roughness", 0.1, 0.75) + 0.25 * stage.rain
     paint_sea(stage, sky, roughness=roughness)

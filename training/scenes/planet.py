@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from training.scenes.canvas import Canvas
-from training.scenes.draws import uniform
 from training.scenes.shapes import TAU, coverage, disc, glow, over, shine, smoothstep
 from training.scenes.stage import Stage
 from training.scenes.weather import finish
@@ -28,12 +27,13 @@ def paint(stage: Stage) -> Tensor:
     cosine, sine = torch.cos(tilt), torch.sin(tilt)
     # Along the equator, and towards the north.
     east, north = local_x * cosine + local_y * sine, local_y * cosine - local_x * sine
-    ringed = stage.chance("rings", 0.35)
-    _moon(stage, picture, local_x, local_y, pixel, behind=True)
-    _rings(stage, picture, east, north, pixel, ringed, behind=True)
+    moon, moon_colour, moon_behind = _moon(stage, local_x, local_y, pixel)
+    rings, rings_colour = _rings(stage, east, north, pixel)
+    over(picture, moon * moon_behind, moon_colour)
+    over(picture, rings * (north > 0), rings_colour)
     _globe(stage, picture, local_x, local_y, east, north, pixel)
-    _rings(stage, picture, east, north, pixel, ringed, behind=False)
-    _moon(stage, picture, local_x, local_y, pixel, behind=False)
+    over(picture, rings.mul_(north <= 0), rings_colour)
+    over(picture, moon.mul_(1 - moon_behind), moon_colour)
     return finish(stage, picture)
 
 
@@ -78,8 +78,7 @@ def _stars(stage: Stage, name: str, reach: float, cells: float, size: float) -> 
     rows = int(1.24 * cells) + 2
     index = (u.floor().long() + v.floor().long() * columns).view(-1)
     across, along, bright, half = (
-        uniform(stage.seeds, f"{stage.scene}/{name}/{k}", columns * rows)[:, index].view(field.alpha.shape)
-        for k in range(4)
+        stage.uniform(f"{name}/{k}", columns * rows)[:, index].view(field.alpha.shape) for k in range(4)
     )
     x, y = (u - u.floor() - 0.2 - 0.6 * across) / cells, (v - v.floor() - 0.2 - 0.6 * along) / cells
     width = size * (0.6 + 0.7 * bright)
@@ -150,35 +149,25 @@ def _globe(
     picture.lerp_(colour, coverage(length - 1, pixel * 1.3))
 
 
-def _rings(
-    stage: Stage,
-    picture: Tensor,
-    east: Tensor,
-    north: Tensor,
-    pixel: Tensor,
-    ringed: Tensor,
-    *,
-    behind: bool,
-) -> None:
+def _rings(stage: Stage, east: Tensor, north: Tensor, pixel: Tensor) -> tuple[Tensor, Tensor]:
+    """Mask and colour of the rings; their northern half lies behind the planet."""
     squeeze = stage.draw("rings/open", 0.16, 0.30)
-    across = torch.sqrt(east * east + (north / squeeze) ** 2)
+    across = torch.hypot(east, north / squeeze)
     edge = pixel / squeeze * 0.5
-    band = coverage((across - 1.62).abs() - 0.30, edge + pixel)
-    gaps = 0.72 + 0.28 * torch.sin(across * 24 + 1.0)
-    half = (north > 0) if behind else (north <= 0)
+    band = coverage((across - 1.62).abs_().sub_(0.30), edge + pixel)
+    gaps = across.mul_(24).add_(1.0).sin_().mul_(0.28).add_(0.72)
     colour = torch.lerp(stage.subject(0.95), stage.colour("#efe6d8"), 0.45)
-    over(picture, band * gaps * half * ringed * 0.85, colour)
+    return band.mul_(gaps).mul_(stage.chance("rings", 0.35) * 0.85), colour
 
 
-def _moon(stage: Stage, picture: Tensor, x: Tensor, y: Tensor, pixel: Tensor, *, behind: bool) -> None:
-    some = stage.chance("moon", 0.6)
+def _moon(stage: Stage, x: Tensor, y: Tensor, pixel: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Mask and colour of a moon, and 1.0 in the frames where it is behind the planet."""
     angle = stage.draw("moon/angle", 0, TAU) + stage.seconds * stage.draw("moon/speed", 0.12, 0.3)
     reach = stage.draw("moon/reach", 1.45, 1.9)
-    mx, my = reach * torch.cos(angle), reach * 0.45 * torch.sin(angle) + 0.25
-    here = (torch.sin(angle) > 0) if behind else (torch.sin(angle) <= 0)
+    x, y = x - reach * torch.cos(angle), y - (reach * 0.45 * torch.sin(angle) + 0.25)
     size = stage.draw("moon/size", 0.10, 0.17)
-    body = coverage(disc(x - mx, y - my, size), pixel * 1.3)
-    shade = smoothstep(-1.2, 0.8, ((x - mx) * 0.5 + (y - my) * 0.5) / size + 0.2)
+    body = coverage(disc(x, y, size), pixel * 1.3) * stage.chance("moon", 0.6)
     way = torch.where(stage.draw("light/side") < 0.5, -1.0, 1.0)
-    shade = torch.where(way < 0, smoothstep(-1.2, 0.8, (-(x - mx) + (y - my)) * 0.5 / size + 0.2), shade)
-    over(picture, body * some * here, stage.colour("#b9b6b0") * (0.25 + 0.75 * shade))
+    shade = smoothstep(-1.2, 0.8, (x * way + y) * (0.5 / size) + 0.2)
+    colour = stage.colour("#b9b6b0") * (0.25 + 0.75 * shade)
+    return body, colour, (torch.sin(angle) > 0).to(torch.float32)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from training.scenes.draws import uniform
 from training.scenes.stage import Stage
 
 _KINDS = 64
@@ -18,14 +17,14 @@ class Row:
     """
 
     def __init__(self, stage: Stage, name: str, x: Tensor, width: float, offset: float = 0.0) -> None:
-        self.stage, self.name = stage, f"{stage.scene}/{name}"
+        self.stage, self.name = stage, name
         cell = torch.floor(x / width + offset)
         self.x = x - (cell + 0.5 - offset) * width
         self._index = cell.view(-1).long() % _KINDS
 
     def draw(self, name: str, low: float = 0.0, high: float = 1.0) -> Tensor:
         """One value a cell and clip, uniform in [low, high): (batch, 1, 1, 1, column)."""
-        values = uniform(self.stage.seeds, f"{self.name}/{name}", _KINDS)[:, self._index]
+        values = self.stage.uniform(f"{self.name}/{name}", _KINDS)[:, self._index]
         return (values * (high - low) + low).view(self.stage.batch, 1, 1, 1, -1)
 
     def chance(self, name: str, probability: float) -> Tensor:

@@ -20,7 +20,7 @@ def paint(stage: Stage) -> Tensor:
     """(batch, 3, frame, row, column), RGB in [0, 1]."""
     side = torch.where(stage.draw("side") < 0.5, -1.0, 1.0)
     x = stage.place("boat/x", -0.34, 0.34)
-    stage.aim(horizon=stage.draw("horizon", -0.12, 0.02), focus_x=x * 0.6)
+    stage.aim(horizon=(-0.12, 0.02), focus_x=x * 0.6)
     sky = paint_sky(stage)
     _coast(stage, sky)
     roughness = stage.draw("roughness", 0.1, 0.55) + 0.25 * stage.rain

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -12,6 +13,8 @@ from training.scenes.shapes import TAU, coverage, disc, glow, over, shine, smoot
 from training.scenes.stage import Stage
 
 SKY_DEPTH = 0.6
+# How far under the horizon the sky's lights and clouds go on.
+_LOWEST = -0.08
 
 
 @dataclass(frozen=True)
@@ -41,11 +44,16 @@ def paint_sky(stage: Stage, *, clouds: bool = True) -> Sky:
     high, low_sun = stage.draw("sky/light high", 0.58, 0.82), stage.draw("sky/light low", 0.10, 0.26)
     light_y = stage.horizon + span * torch.where(stage.sunset > 0, low_sun, high)
     light = stage.by_time("#fff6d0", "#ffd27a", "#e8eeff")
-    stage.paint_some(picture, "time", ("night",), _stars)
-    _light(stage, picture, layer.x - light_x, layer.y - light_y, layer.pixel, light)
+    # What lies lower is painted over by every scene.
+    above = stage.band(_LOWEST, math.inf, SKY_DEPTH)
+    heaven, layer = picture[..., above, :], layer.on(above)
+    stage.paint_some(heaven, "time", ("night",), lambda some, part: _stars(some, part, above))
+    _light(stage, heaven, layer.x - light_x, layer.y - light_y, layer.pixel, light)
     if clouds:
-        stage.paint_some(picture, "weather", ("clear",), _fair_clouds)
-        stage.paint_some(picture, "weather", ("rain", "snow", "fog"), _overcast)
+        stage.paint_some(heaven, "weather", ("clear",), lambda some, part: _fair_clouds(some, part, above))
+        stage.paint_some(
+            heaven, "weather", ("rain", "snow", "fog"), lambda some, part: _overcast(some, part, above)
+        )
     return Sky(picture, light_x, light_y, light)
 
 
@@ -68,8 +76,8 @@ def _light(stage: Stage, picture: Tensor, x: Tensor, y: Tensor, pixel: Tensor, c
             over(picture, moon * spot * (1 - crescent) * 0.5, stage.colour("#c3cbe4"))
 
 
-def _stars(stage: Stage, picture: Tensor) -> None:
-    layer = stage.layer(SKY_DEPTH)
+def _stars(stage: Stage, picture: Tensor, rows: slice) -> None:
+    layer = stage.layer(SKY_DEPTH).on(rows)
     x, y = layer.x, layer.y
     reach = stage.reach(SKY_DEPTH)
     twinkle = stage.draws("stars/twinkle", 0, TAU, 2)
@@ -109,7 +117,7 @@ def _drift(stage: Stage) -> Tensor:
     return speed * (stage.seconds - 1.3)
 
 
-def _fair_clouds(stage: Stage, picture: Tensor) -> None:
+def _fair_clouds(stage: Stage, picture: Tensor, rows: slice) -> None:
     """Heaps with flat feet, lit from above."""
     reach = stage.reach(SKY_DEPTH) + 0.25
     field = Canvas(stage, -reach, reach, -0.3, 0.56, density=1.2)
@@ -140,15 +148,15 @@ def _fair_clouds(stage: Stage, picture: Tensor) -> None:
         mask = coverage(body * size * flat, field.pixel * 2.5) * (sizes_k > 0)
         tone = torch.lerp(shade, bright, smoothstep(-0.2, 0.75, cy))
         field.over(mask * 0.92, tone)
-    layer = stage.layer(SKY_DEPTH)
+    layer = stage.layer(SKY_DEPTH).on(rows)
     field.blit(picture, layer.x - _drift(stage), layer.y)
 
 
-def _overcast(stage: Stage, picture: Tensor) -> None:
+def _overcast(stage: Stage, picture: Tensor, rows: slice) -> None:
     """Soft bands over the whole sky."""
     reach = stage.reach(SKY_DEPTH) + 0.25
     _, middle, low = stage.sky_colours()
-    layer = stage.layer(SKY_DEPTH)
+    layer = stage.layer(SKY_DEPTH).on(rows)
     x = layer.x - _drift(stage)
     field = Canvas(stage, -reach, reach, -0.5, 0.56, density=0.5)
     bands = field.noise("clouds/noise", 1.6, 4.5, 3)

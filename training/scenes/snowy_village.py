@@ -30,7 +30,7 @@ _ROWS = ((0.82, -0.030, 0.26, 0.075, 0.34), (1.0, -0.150, 0.46, 0.135, 0.14))
 
 def paint(stage: Stage) -> Tensor:
     """(batch, 3, frame, row, column), RGB in [0, 1]."""
-    stage.aim(horizon=stage.draw("horizon", -0.12, 0.02), focus_x=stage.draw("focus", -0.3, 0.3))
+    stage.aim(horizon=(-0.12, 0.02), focus_x=stage.draw("focus", -0.3, 0.3))
     picture = paint_sky(stage).picture
     _mountains(stage, picture)
     for k in range(len(_ROWS)):

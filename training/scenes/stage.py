@@ -6,6 +6,7 @@ Units: the picture is 1 high and 16/9 wide, x to the right, y upwards from the m
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor
 
 from training.attributes import Attributes
-from training.scenes.draws import uniform
+from training.scenes.draws import seed_bits, uniform
 
 ROWS, COLUMNS = 144, 256
 FRAMES_PER_SECOND = 12
@@ -86,6 +87,10 @@ class Layer:
     y: Tensor
     pixel: Tensor
 
+    def on(self, rows: slice) -> Layer:
+        """The same layer for some rows of the picture."""
+        return Layer(self.x, self.y[..., rows, :], self.pixel)
+
 
 class Stage:
     """Everything that the clips of one scene share while they are painted."""
@@ -103,13 +108,12 @@ class Stage:
         self.scene = self.attributes[0].scene
         self.batch, self.num_frames, self.scale, self.device = len(self.attributes), num_frames, scale, device
         self.rows, self.columns = ROWS * scale, COLUMNS * scale
-        self._seeds = tuple(seeds)
-        wrapped = [(int(seed) & (2**64 - 1)) for seed in seeds]
-        signed = [seed - 2**64 if seed >= 2**63 else seed for seed in wrapped]
+        self._seeds = [int(seed) for seed in seeds]
         # Small values asked for again and again: each would cost kernel launches and copies to the device.
         self._colours: dict[str | tuple[float, float, float], Tensor] = {}
         self._drawn: dict[tuple[str, int], Tensor] = {}
-        self.seeds = torch.tensor(signed, dtype=torch.int64).to(device)
+        self._hazes: dict[float, Tensor] = {}
+        self._seed_bits = seed_bits(self._seeds)
         frame = torch.arange(num_frames, device=device, dtype=torch.float32).view(1, 1, -1, 1, 1)
         self.seconds = frame / FRAMES_PER_SECOND
         self.progress = frame / max(1, num_frames - 1)
@@ -119,6 +123,7 @@ class Stage:
         self.screen_x = ((column + 0.5) / self.rows - HALF_WIDTH).view(1, 1, 1, 1, -1)
         self.screen_y = (0.5 - (row + 0.5) / self.rows).view(1, 1, 1, -1, 1)
         self.horizon = torch.zeros(1, 1, 1, 1, 1, device=device)
+        self.horizon_span = (-0.5, 0.5)
         self.focus_x = torch.zeros(1, 1, 1, 1, 1, device=device)
         self.day, self.sunset, self.night = (self.has("time", v) for v in ("day", "sunset", "night"))
         self.clear, self.rain, self.snow, self.fog = (
@@ -128,10 +133,14 @@ class Stage:
 
     # -- draws
 
+    def uniform(self, name: str, count: int) -> Tensor:
+        """(batch, count) float32 in [0, 1), a function of (seed, scene, name)."""
+        return uniform(self._seed_bits, f"{self.scene}/{name}", count, self.device)
+
     def draws(self, name: str, low: float, high: float, count: int) -> tuple[Tensor, ...]:
         """`count` values a clip, uniform in [low, high): a tuple of (batch, 1, 1, 1, 1)."""
         if (name, count) not in self._drawn:
-            self._drawn[name, count] = uniform(self.seeds, f"{self.scene}/{name}", count)
+            self._drawn[name, count] = self.uniform(name, count)
         values = self._drawn[name, count] * (high - low) + low
         return values.view(self.batch, count, 1, 1, 1, 1).unbind(1)
 
@@ -183,6 +192,7 @@ class Stage:
             index = torch.tensor(chosen, device=self.device)
             horizon, focus_x = (v.expand(self.batch, 1, 1, 1, 1)[index] for v in (self.horizon, self.focus_x))
             part.aim(horizon, focus_x)
+            part.horizon_span = self.horizon_span
             some = picture[index]
             paint(part, some)
             picture[index] = some
@@ -242,11 +252,13 @@ class Stage:
 
     def haze(self, distance: float) -> Tensor:
         """How much of a layer the air hides: (batch, 1, 1, 1, 1) in [0, 1]."""
-        thin = self.rain * HAZE["rain"] + self.snow * HAZE["snow"]
-        thin = (thin + (1 - self.rain - self.snow - self.fog) * HAZE["clear"]) * distance**0.8
-        # Fog thickens quickly: the middle distance is half gone, the far ranges are ghosts.
-        thick = self.fog * (0.12 + 0.88 * HAZE["fog"] * distance**0.55)
-        return (thin + thick).clamp(0, 0.97)
+        if distance not in self._hazes:
+            thin = self.rain * HAZE["rain"] + self.snow * HAZE["snow"]
+            thin = (thin + (1 - self.rain - self.snow - self.fog) * HAZE["clear"]) * distance**0.8
+            # Fog thickens quickly: the middle distance is half gone, the far ranges are ghosts.
+            thick = self.fog * (0.12 + 0.88 * HAZE["fog"] * distance**0.55)
+            self._hazes[distance] = (thin + thick).clamp(0, 0.97)
+        return self._hazes[distance]
 
     def haze_colour(self) -> Tensor:
         return self.sky_colours()[2]
@@ -259,8 +271,14 @@ class Stage:
 
     # -- camera
 
-    def aim(self, horizon: Tensor | float = 0.0, focus_x: Tensor | float = 0.0) -> None:
-        """Set the point that zooms keep in place: the horizon's height and a column, in picture heights."""
+    def aim(self, horizon: Tensor | float | tuple[float, float] = 0.0, focus_x: Tensor | float = 0.0) -> None:
+        """Set the point that zooms keep in place: the horizon's height and a column, in picture heights.
+
+        A pair is drawn from, and tells `band` where the horizon can be.
+        """
+        if isinstance(horizon, tuple):
+            self.horizon_span = horizon
+            horizon = self.draw("horizon", *horizon)
         zero = torch.zeros(1, 1, 1, 1, 1, device=self.device)
         self.horizon, self.focus_x = zero + horizon, zero + focus_x
 
@@ -270,6 +288,19 @@ class Stage:
         x = self.focus_x + (self.screen_x - self.focus_x) / zoom + self.pan * depth
         y = self.horizon + (self.screen_y - self.horizon) / zoom
         return Layer(x, y, 1.0 / (self.rows * zoom))
+
+    def band(self, low: float, high: float, depth: float = 1.0) -> slice:
+        """The picture's rows in which heights from `low` to `high` over the horizon can appear, at any zoom.
+
+        Both in the units of the layer at `depth`; +-inf for the picture's edge. Known without asking the device.
+        """
+        closest = ZOOM_RATIO[1] ** depth
+        bottom = self.horizon_span[0] + low * (closest if low < 0 else 1.0)
+        top = self.horizon_span[1] + high * (closest if high > 0 else 1.0)
+        # A row more on each side, for soft edges.
+        first = max(0.0, (0.5 - top) * self.rows - 1)
+        last = min(float(self.rows), (0.5 - bottom) * self.rows + 1)
+        return slice(int(first), max(int(first), math.ceil(last)))
 
     def place(self, name: str, low: float, high: float) -> Tensor:
         """A subject's x, drawn nearer to the middle when the camera pans, so that it stays in the picture."""

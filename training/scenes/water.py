@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -11,6 +13,8 @@ from training.scenes.sky import SKY_DEPTH, Sky
 from training.scenes.stage import HALF_WIDTH, Layer, Stage
 
 SWELLS = 9
+# No crest is higher than this times the swell's size: the waves of `swell` at their tops, in the roughest sea.
+_HIGHEST = 1.6 * (0.22 + 0.95 * 1.1)
 
 
 def sea_colours(stage: Stage) -> tuple[Tensor, Tensor, Tensor]:
@@ -38,20 +42,34 @@ def paint_sea(stage: Stage, sky: Sky, *, roughness: Tensor, first: int = 0, last
     picture, way = sky.picture, _way(stage)
     for k in range(first, last):
         nearness = _nearness(k)
-        layer = stage.layer(swell_depth(k))
+        rows = _rows(stage, k, covered=k + 1 < last)
+        part = picture[..., rows, :]
+        layer = stage.layer(swell_depth(k)).on(rows)
         top = _base(stage, k) + (swell(stage, k, layer.x, roughness, way) if k else 0.0)
         colour = torch.lerp(far, near, (k / (SWELLS - 1)) ** 0.8)
         depth_below = (top - layer.y).clamp(min=0)
         mask = coverage(layer.y - top, layer.pixel * 1.3)
-        over(picture, mask, colour)
+        over(part, mask, colour)
         if k:
             width = 0.004 + 0.016 * nearness
             # The crest is lit along its top, and broken by foam that comes and goes.
             foam = 0.45 + 0.55 * torch.sin(layer.x * (TAU * 2.1) + stage.seconds * way * 1.1 + 1.7 * k)
             band = torch.exp(-depth_below / width) * mask
-            over(picture, band * (0.30 + 0.45 * roughness * foam.clamp(min=0)) * (0.5 + 0.5 * foam), crest)
+            over(part, band * (0.30 + 0.45 * roughness * foam.clamp(min=0)) * (0.5 + 0.5 * foam), crest)
     near_end = 1.01 if last == SWELLS else _nearness(last) * 0.93
     glitter(stage, sky, far_end=_nearness(first) * 0.93 if first else 0.0, near_end=near_end)
+
+
+def _rows(stage: Stage, k: int, *, covered: bool) -> slice:
+    """The picture's rows where swell k shows: from its highest crest to the next one's lowest, if that covers it."""
+
+    def crest(k: int, way: float) -> float:
+        return -(stage.horizon_span[way < 0] + 0.5) * _nearness(k) * 0.93 + way * _HIGHEST * _size(k)
+
+    first = stage.band(-math.inf, crest(k, 1.0), swell_depth(k))
+    if not covered:
+        return first
+    return slice(first.start, stage.band(crest(k + 1, -1.0), math.inf, swell_depth(k + 1)).stop)
 
 
 def _way(stage: Stage) -> Tensor:
@@ -77,7 +95,7 @@ def swell_depth(k: int) -> float:
 def swell(stage: Stage, k: int, x: Tensor, roughness: Tensor, way: Tensor) -> Tensor:
     """Height of swell k over its base line, in the layer's units."""
     nearness = _nearness(k)
-    height = (0.006 + 0.045 * nearness) * (0.22 + 0.95 * roughness)
+    height = _size(k) * (0.22 + 0.95 * roughness)
     wave_1, wave_2, wave_3 = stage.draws(f"sea/phase{k}", 0, TAU, 3)
     frequency = (2.3 - 1.2 * nearness) * (1.15 - 0.3 * roughness)
     time = stage.seconds * way
@@ -87,6 +105,10 @@ def swell(stage: Stage, k: int, x: Tensor, roughness: Tensor, way: Tensor) -> Te
     second = torch.sin(TAU * frequency * 1.73 * x - time * 2.6 + wave_2)
     bob = torch.sin(stage.seconds * 1.5 + wave_3)
     return height * (0.75 * first + 0.35 * second + 0.25 * bob)
+
+
+def _size(k: int) -> float:
+    return 0.006 + 0.045 * _nearness(k)
 
 
 def _nearness(k: int) -> float:
@@ -102,7 +124,8 @@ def glitter(
     if not stage.any("weather", "clear", "fog", "snow"):
         return
     layer = stage.layer(SKY_DEPTH)
-    below = (stage.horizon - stage.screen_y).clamp(min=0)
+    band = stage.band(-math.inf, 0.0)
+    below = (stage.horizon - stage.screen_y[..., band, :]).clamp(min=0)
     near = below / (stage.horizon + 0.5)
     x = layer.x - sky.light_x
     width = 0.05 + 0.16 * near
@@ -117,7 +140,7 @@ def glitter(
         * smoothstep(0.0, 0.02, below)
     )
     amount = (0.35 * stage.day + 0.75 * stage.sunset + 0.6 * stage.night) * seen * strength
-    shine(sky.picture, path * amount * (1 - 0.45 * near), sky.light)
+    shine(sky.picture[..., band, :], path * amount * (1 - 0.45 * near), sky.light)
 
 
 def mirror(stage: Stage, picture: Tensor, *, ripple: Tensor | float = 0.3, squeeze: float = 1.0) -> Tensor:

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from training.scenes.canvas import Canvas
-from training.scenes.draws import uniform
 from training.scenes.shapes import over, smoothstep
 from training.scenes.stage import HALF_WIDTH, Stage
 
@@ -43,14 +42,13 @@ def _tile(stage: Stage, name: str, columns: int, rows: int) -> tuple[Canvas, Ten
     field = Canvas(stage, -0.05, _PERIOD_X + 0.05, -0.05, _PERIOD_Y + 0.05, density=1.3)
     u, v = field.x / _PERIOD_X * columns, field.y / _PERIOD_Y * rows
     # Columns are shifted by their own amounts, or rows of particles would show.
-    shift = uniform(stage.seeds, f"{stage.scene}/{name}/shift", columns)
+    shift = stage.uniform(f"{name}/shift", columns)
     v = v + rows * shift[:, (u.floor() % columns).long().view(-1)].view(stage.batch, 1, 1, 1, -1)
     cell = (u.floor() % columns) + (v.floor() % rows) * columns
     index = cell.long().view(stage.batch, -1)
     shape = cell.shape
     across, along, chosen = (
-        uniform(stage.seeds, f"{stage.scene}/{name}/{k}", columns * rows).gather(1, index).view(shape)
-        for k in (0, 1, 2)
+        stage.uniform(f"{name}/{k}", columns * rows).gather(1, index).view(shape) for k in (0, 1, 2)
     )
     return field, u - u.floor() - 0.25 - 0.5 * across, v - v.floor() - 0.35 - 0.3 * along, chosen
 

@@ -33,7 +33,7 @@ _SAIL = 0.46
 def paint(stage: Stage) -> Tensor:
     """(batch, 3, frame, row, column), RGB in [0, 1]."""
     x = stage.place("mill/x", -0.42, 0.42)
-    stage.aim(horizon=stage.draw("horizon", -0.22, -0.10), focus_x=x * 0.6)
+    stage.aim(horizon=(-0.22, -0.10), focus_x=x * 0.6)
     picture = paint_sky(stage).picture
     _far_land(stage, picture)
     rise = stage.draw("hill/rise", 0.0, 0.05)
