@@ -44,19 +44,20 @@ SUBJECTS: Phrases = {
         of a metropolis; road through downtown; street scene in a city; urban scene; ~cars on a city road"""
     ),
     "ocean": _p(
-        """ocean; open ocean; sea; wide open sea; ~ocean waves; ~waves on the sea; ~rolling waves; deep blue sea;
-        ~endless ocean waters; seascape; ~sea waves up to the horizon; ~swells of the Atlantic; Pacific ocean;
-        vast stretch of sea; expanse of ocean; ~waves rolling on the open sea; ocean surface; sea with waves;
-        choppy sea; calm sea; gentle sea; rough ocean; ~waters of the ocean; ocean horizon; ~big waves; marine
-        view; ~the high seas; empty sea; ~ocean swells; ~blue waters stretching to the horizon; ~open waters;
-        sea as seen from a ship's deck; ~salty sea waves; ~foaming waves; ~foamy sea waves; ~wave crests;
-        ~tall waves; ~waves at sea; ~waves with no land in sight; sea without land; ocean panorama; ocean
-        view; sea view; view over the ocean; ~Atlantic waves; Mediterranean sea; North Sea; Indian Ocean;
-        Atlantic Ocean; Baltic Sea; Caribbean Sea; ~tropical ocean waves; ~undulating sea; rippling sea;
-        ~heaving seas; deep ocean; deep sea; big ocean; wild sea; rolling sea; rolling ocean; ~sea
-        and sky; ~water all the way to the horizon; ~endless waves; ~endless sea; boundless ocean; ~the seven seas; ocean water with waves; ~surging waves; ~crests and troughs of
-        the sea; ~saltwater waves; marine landscape; ~moving waves; surface of the sea; ~restless waves;
-        ~waves, waves and more waves; empty ocean; immense sea; ~deep waters; ~ocean tides"""
+        """ocean; open ocean; sea; wide open sea; ~ocean waves; ~waves on the sea; ~rolling waves; deep blue
+        sea; ~endless ocean waters; seascape; ~sea waves up to the horizon; ~swells of the Atlantic; Pacific
+        ocean; vast stretch of sea; expanse of ocean; ~waves rolling on the open sea; ocean surface; sea
+        with waves; choppy sea; calm sea; gentle sea; rough ocean; ~waters of the ocean; ocean horizon; ~big
+        waves; marine view; ~the high seas; empty sea; ~ocean swells; ~blue waters stretching to the
+        horizon; ~open waters; sea as seen from a ship's deck; ~salty sea waves; ~foaming waves; ~foamy sea
+        waves; ~wave crests; ~tall waves; ~waves at sea; ~waves with no land in sight; sea without land;
+        ocean panorama; ocean view; sea view; view over the ocean; ~Atlantic waves; Mediterranean sea; North
+        Sea; Indian Ocean; Atlantic Ocean; Baltic Sea; Caribbean Sea; ~tropical ocean waves; ~undulating
+        sea; rippling sea; ~heaving seas; deep ocean; deep sea; big ocean; wild sea; rolling sea; rolling
+        ocean; ~sea and sky; ~water all the way to the horizon; ~endless waves; ~endless sea; boundless
+        ocean; ~the seven seas; ocean water with waves; ~surging waves; ~crests and troughs of the sea;
+        ~saltwater waves; marine landscape; ~moving waves; surface of the sea; ~restless waves; ~waves,
+        waves and more waves; empty ocean; immense sea; ~deep waters; ~ocean tides"""
     ),
     "mountains with a lake": _p(
         """~mountains with a lake; mountain lake; lake below mountains; alpine lake; ~mountains reflected in a
@@ -86,14 +87,15 @@ SUBJECTS: Phrases = {
         desert of dunes; ~big dunes; sandy wasteland; dry desert; ~camel-coloured dunes; ~curving dunes"""
     ),
     "planet in space": _p(
-        """planet in space; planet; planet among the stars; alien planet; distant planet; planet in outer space;
-        gas giant; planet seen from orbit; ~space with a planet; planet floating in space; alien world;
-        exoplanet; world in deep space; giant planet; planet in the cosmos; planet hanging in the void; globe
-        floating in space; spinning planet; planet turning in space; planet on a field of stars; science
-        fiction planet; faraway world; celestial body; big planet with stars behind it; rotating globe in
-        outer space; planet of another solar system; lonely planet; planet in the galaxy; unknown planet;
-        ~outer space and a planet; planet from space; big round planet; huge planet; planet and stars; ~planet, stars and darkness; Saturn-like planet; Mars-like planet;
-        spaceship's view of a planet; view of a planet from space; planet surrounded by stars"""
+        """planet in space; planet; planet among the stars; alien planet; distant planet; planet in outer
+        space; gas giant; planet seen from orbit; ~space with a planet; planet floating in space; alien
+        world; exoplanet; world in deep space; giant planet; planet in the cosmos; planet hanging in the
+        void; globe floating in space; spinning planet; planet turning in space; planet on a field of stars;
+        science fiction planet; faraway world; celestial body; big planet with stars behind it; rotating
+        globe in outer space; planet of another solar system; lonely planet; planet in the galaxy; unknown
+        planet; ~outer space and a planet; planet from space; big round planet; huge planet; planet and
+        stars; ~planet, stars and darkness; Saturn-like planet; Mars-like planet; spaceship's view of a
+        planet; view of a planet from space; planet surrounded by stars"""
     ),
     "lighthouse on a coast": _p(
         """lighthouse on a coast; lighthouse; lighthouse by the sea; coastal lighthouse; lighthouse on a
@@ -117,14 +119,15 @@ SUBJECTS: Phrases = {
     "sailing boat": _p(
         """sailing boat; sailboat; sail boat on the sea; sailing boat on the water; sailboat on the ocean; boat
         with a sail; sailing ship; sailing yacht; boat sailing on the sea; little sailboat; sailboat gliding
-        over the waves; sailing dinghy; sloop at sea; boat under sail; sailboat crossing the bay; yacht under
-        sail; sailing vessel on the waves; small sailing boat; boat heading out to sea; sailboat rocking on
-        the waves; catboat; regatta boat; sailboat on a lake-like sea; single sailing boat on open water;
-        sailing craft; old sailing boat; ketch; sailing boat in the wind; yacht; yacht on the water; yacht at
-        sea; boat on the sea; boat on the water; boat on the ocean; little boat with a sail; sailboat at sea;
-        sailboat on open water; sailboat drifting on the water; boat drifting at sea; wind-powered boat; ship with sails; ship under sail; tall ship; clipper; clipper ship; fishing
-        boat with a sail; wooden sailing boat; ship sailing the sea; sailing vessel at sea; boat gliding on
-        the water; boat in the bay; boat on the waves; boat riding the waves; ~mast and sail on the water;
+        over the waves; sailing dinghy; sloop at sea; boat under sail; sailboat crossing the bay; yacht
+        under sail; sailing vessel on the waves; small sailing boat; boat heading out to sea; sailboat
+        rocking on the waves; catboat; regatta boat; sailboat on a lake-like sea; single sailing boat on
+        open water; sailing craft; old sailing boat; ketch; sailing boat in the wind; yacht; yacht on the
+        water; yacht at sea; boat on the sea; boat on the water; boat on the ocean; little boat with a sail;
+        sailboat at sea; sailboat on open water; sailboat drifting on the water; boat drifting at sea;
+        wind-powered boat; ship with sails; ship under sail; tall ship; clipper; clipper ship; fishing boat
+        with a sail; wooden sailing boat; ship sailing the sea; sailing vessel at sea; boat gliding on the
+        water; boat in the bay; boat on the waves; boat riding the waves; ~mast and sail on the water;
         ~sails on the sea; boat with its sail raised; boat with its sails set; boat with a mast and a sail;
         dhow; felucca; keelboat; sailboat on the horizon; sailboat race; racing yacht; leisure boat under
         sail; toy sailboat; sailer on the sea; sailing trip on the sea; voyage of a sailboat; sailing boat
@@ -261,8 +264,8 @@ TIME_ADJECTIVES: Phrases = {
         brightly lit; afternoon"""
     ),
     "sunset": _p(
-        """sunset; dusk; twilight; sunset-lit; evening; golden-hour; dusk-lit; twilit; evening-lit; late-evening;
-        sundown; setting-sun|clear"""
+        """sunset; dusk; twilight; sunset-lit; evening; golden-hour; dusk-lit; twilit; evening-lit;
+        late-evening; sundown; setting-sun|clear"""
     ),
     "night": _p(
         "night-time; nighttime; nocturnal; moonlit|clear; midnight; night; starlit|clear; dark night-time"
@@ -270,31 +273,32 @@ TIME_ADJECTIVES: Phrases = {
 }
 TIME_PHRASES: Phrases = {
     "day": _p(
-        """during the day; by day; in the daytime; in daylight; in broad daylight; in full daylight; at noon; at
-        midday; in the morning; in the afternoon; in the middle of the day; on a bright day; by daylight; in
-        bright daylight; in the early afternoon; on a spring day; under the daytime sky; in the light of day;
-        with the sun high|clear; in morning light; in the late morning; with the sun overhead|clear; in plain
-        daylight; in the bright light of day; late in the morning; on a summer day; at 12 o'clock; in
-        sunlight|clear; in sunshine|clear; in strong daylight; while it is light; in the bright morning; under the midday sun|clear; in the middle of the afternoon; early in the morning light;
-        on an ordinary day; in full day; under a bright daytime sky; on a sunlit day|clear; at daytime; under
-        the noon sky; on a bright morning; on a bright afternoon"""
+        """during the day; by day; in the daytime; in daylight; in broad daylight; in full daylight; at noon;
+        at midday; in the morning; in the afternoon; in the middle of the day; on a bright day; by daylight;
+        in bright daylight; in the early afternoon; on a spring day; under the daytime sky; in the light of
+        day; with the sun high|clear; in morning light; in the late morning; with the sun overhead|clear; in
+        plain daylight; in the bright light of day; late in the morning; on a summer day; at 12 o'clock; in
+        sunlight|clear; in sunshine|clear; in strong daylight; while it is light; in the bright morning;
+        under the midday sun|clear; in the middle of the afternoon; early in the morning light; on an
+        ordinary day; in full day; under a bright daytime sky; on a sunlit day|clear; at daytime; under the
+        noon sky; on a bright morning; on a bright afternoon"""
     ),
     "sunset": _p(
         """at sunset; at dusk; at sundown; in the evening glow; during sunset; at twilight; in the golden hour;
         during golden hour; as the sun sets; at the end of the day; under a burning sunset sky; against the
-        setting sun|clear; under a sunset sky; in sunset light; at nightfall's edge with a glowing sky; in the
-        warm light of the evening; in the last light of the day; with the sun going down; in the evening, sky
-        aglow; by the light of the setting sun; at day's end; in the rosy evening light; as the sun sinks to
-        the horizon; in the evening; in the evening light; at golden hour; as evening comes; when the sun goes
-        down; as the day ends; in the fiery evening light; under a fiery evening sky; under a glowing evening
-        sky; in low evening sun|clear; just before nightfall; just before dark; as the light fades; by evening
-        light; at the end of a long day, sky glowing; in late-day light; under the evening sky; under a
-        twilight sky; at the magic hour; in the gloaming; early in the evening; around sunset; around dusk;
-        towards evening; towards sunset; near sundown; in the dusk; in dusk light; in twilight; in the
-        afterglow; in the warm glow of sunset; in the warm light of sunset; with a glowing sunset; with the
-        sun setting; with the setting sun behind|clear; as the sun is setting; as evening falls; when evening
-        comes; beneath a sunset sky; in the last rays of the sun|clear; on a warm evening; at sun's setting;
-        as twilight settles"""
+        setting sun|clear; under a sunset sky; in sunset light; at nightfall's edge with a glowing sky; in
+        the warm light of the evening; in the last light of the day; with the sun going down; in the
+        evening, sky aglow; by the light of the setting sun; at day's end; in the rosy evening light; as the
+        sun sinks to the horizon; in the evening; in the evening light; at golden hour; as evening comes;
+        when the sun goes down; as the day ends; in the fiery evening light; under a fiery evening sky;
+        under a glowing evening sky; in low evening sun|clear; just before nightfall; just before dark; as
+        the light fades; by evening light; at the end of a long day, sky glowing; in late-day light; under
+        the evening sky; under a twilight sky; at the magic hour; in the gloaming; early in the evening;
+        around sunset; around dusk; towards evening; towards sunset; near sundown; in the dusk; in dusk
+        light; in twilight; in the afterglow; in the warm glow of sunset; in the warm light of sunset; with
+        a glowing sunset; with the sun setting; with the setting sun behind|clear; as the sun is setting; as
+        evening falls; when evening comes; beneath a sunset sky; in the last rays of the sun|clear; on a
+        warm evening; at sun's setting; as twilight settles"""
     ),
     "night": _p(
         """at night; by night; at midnight; in the night; during the night; after dark; in the dark of night;
@@ -313,14 +317,15 @@ TIME_TAGS: Phrases = {
         overhead|clear"""
     ),
     "sunset": _p(
-        """sunset; dusk; golden hour; sundown; twilight; evening; setting sun; sunset sky; evening glow; evening
-        light; evening sky; evening sun|clear; early evening; twilight sky; dusk light; magic hour; sunset
-        light; sunset colors; sun setting; at sunset; at dusk; warm evening; sun going down;
-        golden evening; late evening light; golden hour light; gloaming; afterglow"""
+        """sunset; dusk; golden hour; sundown; twilight; evening; setting sun; sunset sky; evening glow;
+        evening light; evening sky; evening sun|clear; early evening; twilight sky; dusk light; magic hour;
+        sunset light; sunset colors; sun setting; at sunset; at dusk; warm evening; sun going down; golden
+        evening; late evening light; golden hour light; gloaming; afterglow"""
     ),
     "night": _p(
-        """night; nighttime; midnight; at night; night time; dark night; moonlight|clear; night scene; night sky;
-        late night; dark; darkness; after dark; in the night; starry night|clear; moonlit|clear; deep night"""
+        """night; nighttime; midnight; at night; night time; dark night; moonlight|clear; night scene; night
+        sky; late night; dark; darkness; after dark; in the night; starry night|clear; moonlit|clear; deep
+        night"""
     ),
 }
 TIME_CLAUSES: Phrases = {
@@ -331,12 +336,12 @@ TIME_CLAUSES: Phrases = {
         bright; sunlight over everything|clear"""
     ),
     "sunset": _p(
-        """while the sun sets; as dusk falls; bathed in golden-hour light; lit by the setting sun; glowing in the
-        sunset; it is sunset; as daylight fades into a warm glow; as the sun goes down; as evening falls;
-        while evening falls; the sun is setting; the sun goes down; the sun sinks; dusk is falling; it is
-        dusk; it is evening; as the day ends; while the light fades; the evening sky glows; the sky glows with
-        sunset; as twilight sets in; in the glow of the setting sun; the day is ending; the sunset lights up
-        the sky; twilight settles in"""
+        """while the sun sets; as dusk falls; bathed in golden-hour light; lit by the setting sun; glowing in
+        the sunset; it is sunset; as daylight fades into a warm glow; as the sun goes down; as evening
+        falls; while evening falls; the sun is setting; the sun goes down; the sun sinks; dusk is falling;
+        it is dusk; it is evening; as the day ends; while the light fades; the evening sky glows; the sky
+        glows with sunset; as twilight sets in; in the glow of the setting sun; the day is ending; the
+        sunset lights up the sky; twilight settles in"""
     ),
     "night": _p(
         """while night covers everything; lit by the moon|clear; it is night; as midnight passes; wrapped in
@@ -359,15 +364,16 @@ WEATHER_PHRASES: Phrases = {
     "clear": _p(
         """under a clear sky; in clear weather; under a cloudless sky; with clear skies; in fine weather; in
         clear air; under an open clear sky; with no clouds in the sky; in fair weather; with not a cloud
-        above; with a clear sky; in good weather; with dry, clear weather; without a cloud; under clear skies;
-        with perfect visibility; in dry weather; under fair skies; under a fair sky; with a cloudless sky
-        above; under cloud-free skies; with cloud-free skies; without a cloud in the sky; with not a single
-        cloud; in nice weather; in pleasant weather; in lovely weather; in beautiful weather; with good
-        visibility; with excellent visibility; in clean, clear air; in crisp clear air; under skies free of
-        clouds; under a wide clear sky; under a cloudless heaven; in perfect weather; with a perfectly clear
-        sky; with completely clear skies; in calm, clear weather; with clear air; in bright, clear
-        weather|day; under blue skies|day; with a blue sky|day; against a clear sky; against a blue sky|day;
-        under a clear blue sky|day; with blue sky overhead|day; on a cloudless day|day; on a fine day|day; on a fair day|day"""
+        above; with a clear sky; in good weather; with dry, clear weather; without a cloud; under clear
+        skies; with perfect visibility; in dry weather; under fair skies; under a fair sky; with a cloudless
+        sky above; under cloud-free skies; with cloud-free skies; without a cloud in the sky; with not a
+        single cloud; in nice weather; in pleasant weather; in lovely weather; in beautiful weather; with
+        good visibility; with excellent visibility; in clean, clear air; in crisp clear air; under skies
+        free of clouds; under a wide clear sky; under a cloudless heaven; in perfect weather; with a
+        perfectly clear sky; with completely clear skies; in calm, clear weather; with clear air; in bright,
+        clear weather|day; under blue skies|day; with a blue sky|day; against a clear sky; against a blue
+        sky|day; under a clear blue sky|day; with blue sky overhead|day; on a cloudless day|day; on a fine
+        day|day; on a fair day|day"""
     ),
     "rain": _p(
         """in the rain; in heavy rain; under pouring rain; in a downpour; in rainy weather; in a rainstorm;
@@ -386,26 +392,28 @@ WEATHER_PHRASES: Phrases = {
         storm; under falling snow; with flakes of snow falling"""
     ),
     "fog": _p(
-        """in fog; in thick fog; in the mist; in dense fog; shrouded in fog; in a misty haze; wrapped in mist; in
-        foggy weather; hidden in fog; with fog all around; with low fog; under a blanket of fog; with mist
-        hanging in the air; in heavy mist; veiled in mist; in hazy, foggy air; through fog; seen through mist;
-        lost in fog; in drifting fog; in misty weather; in mist; with heavy fog; with thick mist; covered by
-        fog; surrounded by fog; in a thick haze; under fog; with fog everywhere; as fog drifts past"""
+        """in fog; in thick fog; in the mist; in dense fog; shrouded in fog; in a misty haze; wrapped in mist;
+        in foggy weather; hidden in fog; with fog all around; with low fog; under a blanket of fog; with
+        mist hanging in the air; in heavy mist; veiled in mist; in hazy, foggy air; through fog; seen
+        through mist; lost in fog; in drifting fog; in misty weather; in mist; with heavy fog; with thick
+        mist; covered by fog; surrounded by fog; in a thick haze; under fog; with fog everywhere; as fog
+        drifts past"""
     ),
 }
 WEATHER_TAGS: Phrases = {
     "clear": _p(
         """clear; clear sky; cloudless; clear weather; clear skies; no clouds; fine weather; fair weather;
-        cloudless sky; fair; fair skies; fine; good weather; nice weather; dry weather; open sky; cloud-free;
-        good visibility; no rain, clear; clear air; blue sky|day; blue skies|day; clear blue sky|day; cloudless day|day"""
+        cloudless sky; fair; fair skies; fine; good weather; nice weather; dry weather; open sky;
+        cloud-free; good visibility; no rain, clear; clear air; blue sky|day; blue skies|day; clear blue
+        sky|day; cloudless day|day"""
     ),
     "rain": _p(
         """rain; heavy rain; raining; rainy; downpour; rainy weather; pouring rain; rainfall; wet weather;
         shower; drizzle; rainstorm; it is raining; falling rain; wet; raindrops"""
     ),
     "snow": _p(
-        """snowing; snowfall; falling snow; snowstorm; snow falling; snowflakes; blizzard; heavy snowfall; it is
-        snowing; snow; snow shower; falling snowflakes; snow flurries; light snow falling"""
+        """snowing; snowfall; falling snow; snowstorm; snow falling; snowflakes; blizzard; heavy snowfall; it
+        is snowing; snow; snow shower; falling snowflakes; snow flurries; light snow falling"""
     ),
     "fog": _p(
         """fog; foggy; mist; misty; thick fog; heavy fog; haze; dense fog; low fog; foggy weather; dense mist;
@@ -415,11 +423,10 @@ WEATHER_TAGS: Phrases = {
 WEATHER_CLAUSES: Phrases = {
     "clear": _p(
         """the sky is clear; not a cloud in sight; the air is crisp and clear; there are no clouds; the weather
-        is fine and clear; the sky completely clear; the sky is cloudless; the weather is fair; the weather is
-        good; the weather is fine; it is dry and clear; without a single cloud above; the sky is wide and
-        clear; the air is clear; the sky is empty of clouds; the sky is free of clouds; visibility is perfect;
-        the sky is blue and clear|day; the sky is blue|day; the sun shines from a clear
-        sky|day"""
+        is fine and clear; the sky completely clear; the sky is cloudless; the weather is fair; the weather
+        is good; the weather is fine; it is dry and clear; without a single cloud above; the sky is wide and
+        clear; the air is clear; the sky is empty of clouds; the sky is free of clouds; visibility is
+        perfect; the sky is blue and clear|day; the sky is blue|day; the sun shines from a clear sky|day"""
     ),
     "rain": _p(
         """rain pouring down; rain is falling; rain streaks through the air; it is raining hard; raindrops
@@ -469,11 +476,11 @@ TIME_AND_WEATHER: dict[tuple[str, str], tuple[str, ...]] = {
 # -- camera
 CAMERA_TAGS: Phrases = {
     "static": _p(
-        """static; static shot; static camera; locked-off shot; steady camera; camera stands still; fixed camera;
-        still camera; locked camera; tripod shot; no camera movement; stationary camera; camera does not move;
-        fixed shot; steady tripod shot; unmoving camera; locked shot; camera fixed; still shot; static frame;
-        no motion of the camera; fixed view; camera on a tripod; steady shot; motionless camera; camera holds
-        still; without camera movement; fixed frame; static view; camera stays still"""
+        """static; static shot; static camera; locked-off shot; steady camera; camera stands still; fixed
+        camera; still camera; locked camera; tripod shot; no camera movement; stationary camera; camera does
+        not move; fixed shot; steady tripod shot; unmoving camera; locked shot; camera fixed; still shot;
+        static frame; no motion of the camera; fixed view; camera on a tripod; steady shot; motionless
+        camera; camera holds still; without camera movement; fixed frame; static view; camera stays still"""
     ),
     "pan left": _p(
         """pan left; pan left; panning left; camera pans left; camera slides left; camera pan left; pan to the
@@ -483,31 +490,31 @@ CAMERA_TAGS: Phrases = {
         turn left; look left; camera tracks left"""
     ),
     "zoom in": _p(
-        """zoom in; zoom in; zooming in; camera pushes forward; slow zoom in; camera zooms in; push in; slow push
-        in; dolly in; camera pushing in; moving closer; camera moves forward; zoom-in; camera getting closer;
-        forward camera motion; camera approaching; camera push in; camera zoom in; camera zooming in; moving
-        in; moving forward; slowly zooming in; slowly zoom in; pushing in; push-in; dolly forward; track in;
-        camera tracks in; camera moving closer; camera moving forward; getting nearer; closer and closer; fly
-        in; flying in; camera flies in; move in"""
+        """zoom in; zoom in; zooming in; camera pushes forward; slow zoom in; camera zooms in; push in; slow
+        push in; dolly in; camera pushing in; moving closer; camera moves forward; zoom-in; camera getting
+        closer; forward camera motion; camera approaching; camera push in; camera zoom in; camera zooming
+        in; moving in; moving forward; slowly zooming in; slowly zoom in; pushing in; push-in; dolly
+        forward; track in; camera tracks in; camera moving closer; camera moving forward; getting nearer;
+        closer and closer; fly in; flying in; camera flies in; move in"""
     ),
     "zoom out": _p(
         """zoom out; zoom out; zooming out; camera pulls back; slow zoom out; camera zooms out; pull back; slow
         pull back; dolly out; pull out; camera pulling away; camera moves backward; zoom-out; camera backing
-        away; pull-back shot; backward camera motion; camera zoom out; camera zooming out; moving back; moving
-        backward; moving backwards; moving away; slowly zooming out; slowly zoom out; pulling back; pulling
-        out; pull away; pull-out; dolly back; track out; camera tracks back; camera moves away; camera moving
-        away; camera moving back; camera pulls away; camera pulls out; camera retreats; camera retreating;
-        retreat; getting farther away; farther and farther; fly out; flying out; camera flies backward; camera
-        backs off; back away; move back; move away; view widens; wider and wider; zoom back; zooming back;
-        camera draws back; step back; zoom out to a wider view"""
+        away; pull-back shot; backward camera motion; camera zoom out; camera zooming out; moving back;
+        moving backward; moving backwards; moving away; slowly zooming out; slowly zoom out; pulling back;
+        pulling out; pull away; pull-out; dolly back; track out; camera tracks back; camera moves away;
+        camera moving away; camera moving back; camera pulls away; camera pulls out; camera retreats; camera
+        retreating; retreat; getting farther away; farther and farther; fly out; flying out; camera flies
+        backward; camera backs off; back away; move back; move away; view widens; wider and wider; zoom
+        back; zooming back; camera draws back; step back; zoom out to a wider view"""
     ),
 }
 CAMERA_TAGS["pan right"] = _mirrored(CAMERA_TAGS["pan left"])
 # After 'camera'/'the camera'/'our view'.
 CAMERA_VERBS: Phrases = {
     "static": _p(
-        """stays still; does not move; is fixed; remains static; holds still; stands still; rests on a tripod; is
-        locked; keeps perfectly still; stays put; is static; is still; remains still; remains fixed; is
+        """stays still; does not move; is fixed; remains static; holds still; stands still; rests on a tripod;
+        is locked; keeps perfectly still; stays put; is static; is still; remains still; remains fixed; is
         steady; stays in place; stays fixed"""
     ),
     "pan left": _p(
@@ -517,10 +524,11 @@ CAMERA_VERBS: Phrases = {
         rotates left; glides to the left"""
     ),
     "zoom in": _p(
-        """zooms in; pushes in; moves closer; moves in; dollies in; comes closer; approaches; draws nearer; moves
-        forward; zooms closer; creeps in; flies forward; goes in closer; travels forward; tightens in; gets
-        closer; gets nearer; moves nearer; glides forward; flies in; slides forward; rolls forward; pushes
-        forward; pushes closer; zooms into the scene; dollies forward; tracks in; floats closer; heads in"""
+        """zooms in; pushes in; moves closer; moves in; dollies in; comes closer; approaches; draws nearer;
+        moves forward; zooms closer; creeps in; flies forward; goes in closer; travels forward; tightens in;
+        gets closer; gets nearer; moves nearer; glides forward; flies in; slides forward; rolls forward;
+        pushes forward; pushes closer; zooms into the scene; dollies forward; tracks in; floats closer;
+        heads in"""
     ),
     "zoom out": _p(
         """zooms out; pulls back; pulls out; moves away; dollies out; backs away; draws back; moves backward;
