@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -27,24 +28,29 @@ def write_model_folder(
     *,
     transformer: Any | None = None,
     vae: Any | None = None,
-    sampling: dict[str, Any] = SAMPLING,
 ) -> None:
     """Write (or write anew) the parts given, and the small JSON files around them.
 
     `transformer`: WanTransformer3DModel, `vae`: AutoencoderKLWan, any dtype; they are saved in fp16 and are
-    left in it.
+    left in it. Sampling settings that the folder's veo.json has already are kept.
     """
     from diffusers import UniPCMultistepScheduler, __version__
 
     for name, part in (("transformer", transformer), ("vae", vae)):
         if part is not None:
-            for old in (folder / name).glob("*"):
-                old.unlink()
             for tensor in (*part.parameters(), *part.buffers()):
                 tensor.data = tensor.data.to(torch.float16) if tensor.is_floating_point() else tensor.data
-            part.save_pretrained(folder / name, max_shard_size=MAX_SHARD_BYTES)
-            for file in (folder / name).glob("*"):
+            # Beside the old one first: a run that is killed here must not lose both.
+            fresh = folder / f"{name}.part"
+            shutil.rmtree(fresh, ignore_errors=True)
+            part.save_pretrained(fresh, max_shard_size=MAX_SHARD_BYTES)
+            for file in fresh.glob("*"):
                 file.chmod(0o644)
+            shutil.rmtree(folder / name, ignore_errors=True)
+            fresh.rename(folder / name)
+    settings = folder / "veo.json"
+    before = json.loads(settings.read_text(encoding="utf-8")) if settings.exists() else {}
+    sampling = {name: before.get(name, value) for name, value in SAMPLING.items()}
     UniPCMultistepScheduler(
         prediction_type="flow_prediction",
         use_flow_sigmas=True,

@@ -1,10 +1,14 @@
 """All of veo-mini in one process, within a budget of seconds, from nothing to a model folder with its figures.
 
     python -m training.train_all --out runs/veo-mini --seconds 1500
+    python -m training.train_all --out runs/veo-mini --continue --decoder-seconds 420 --transformer-seconds 840
 
 Clips are drawn once and serve the VAE, the probe and the transformer. What `--out` holds already (vae/,
-probe/) is kept and not trained again; `--continue` goes on with its transformer too. The transformer gets
-the seconds that the other stages leave.
+probe/) is kept and not trained again; `--continue` goes on with its transformer too, and with its VAE's decoder for
+`--decoder-seconds`. The transformer gets the seconds that the other stages leave, or `--transformer-seconds`.
+
+A killed run goes on where it was when the same command is given again (the transformer's share must be given in
+seconds, or the learning rate would jump). Every minute `latest/` in the folder is a model to render with.
 """
 
 from __future__ import annotations
@@ -36,8 +40,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=1500, help="for everything, the evaluation included")
     parser.add_argument("--vae-seconds", type=float, default=330)
+    parser.add_argument(
+        "--decoder-seconds", type=float, default=0, help="for a decoder that is there already"
+    )
+    parser.add_argument("--transformer-seconds", type=float, help="default: what is left of --seconds")
     parser.add_argument("--probe-seconds", type=float, default=60)
-    parser.add_argument("--reserve", type=float, default=130, help="seconds kept for fitting and evaluation")
+    parser.add_argument("--reserve", type=float, default=170, help="seconds kept for fitting and evaluation")
     parser.add_argument("--pool", type=int, default=10_000, help="clips kept as pixels, for VAE and probe")
     parser.add_argument("--clips", type=int, default=18_000, help="clips in all, for the transformer")
     parser.add_argument("--continue", dest="go_on", action="store_true")
@@ -63,6 +71,17 @@ def main() -> None:
             log=log,
         )
         train_vae.set_latent_statistics(vae, pool.frames[:1024])
+        write_model_folder(args.out, vae=vae)
+    elif args.decoder_seconds:
+        vae = train_vae.load(args.out, args.device)
+        train_vae.finish_decoder(
+            vae,
+            pool,
+            seconds=args.decoder_seconds,
+            phases=train_vae.TOY_DECODER_PHASES if args.toy else train_vae.DECODER_PHASES,
+            log=log,
+            checkpoint=args.out / "decoder.pt",
+        )
         write_model_folder(args.out, vae=vae)
     # From the file, so that the latents are those of the weights that are shipped.
     vae = train_vae.load(args.out, args.device)
@@ -106,7 +125,8 @@ def main() -> None:
     gc.collect()
     if args.device != "cpu":
         torch.cuda.empty_cache()
-    seconds = args.seconds - args.reserve - (time.monotonic() - started)
+    seconds = args.transformer_seconds or args.seconds - args.reserve - (time.monotonic() - started)
+    write_model_folder(args.out / "latest", vae=copy.deepcopy(vae))
     models = train_transformer.train(
         data,
         seconds=max(seconds, 1.0),
@@ -115,6 +135,7 @@ def main() -> None:
         log=log,
         checkpoint=args.out / "transformer.pt",
         start_from=args.out if args.go_on else None,
+        snapshot=args.out / "latest",
         watch=None if args.toy else train_transformer.watcher(vae, args.out / "probe", args.device),
         compiled=args.device != "cpu",
     )
@@ -122,15 +143,14 @@ def main() -> None:
     quick = args.out.with_name(args.out.name + "-quick")
     for rate, folder in zip(train_transformer.EMA_RATES, (quick, args.out), strict=True):
         write_model_folder(folder, transformer=models[f"ema {rate}"], vae=copy.deepcopy(vae))
-    (args.out / "transformer.pt").unlink(missing_ok=True)  # or the next run would take itself for finished
     fit(
         args.out,
         probe,
         args.device,
         rival=quick,
         clips=2 if args.toy else 256,
-        steps=2 if args.toy else 24,
-        seconds=1 if args.toy else 30,
+        steps=(2, 3) if args.toy else (24, 32, 36),
+        seconds=1 if args.toy else 75,
         log=log,
     )
     figures = evaluate(
@@ -143,6 +163,9 @@ def main() -> None:
     )
     figures = {**machine(torch.device(args.device)), **figures}
     (args.out / "veo_mini.json").write_text(json.dumps(figures, indent=2, ensure_ascii=False) + "\n")
+    for checkpoint in ("decoder.pt", "transformer.pt"):
+        # Or the next run would take itself for finished.
+        (args.out / checkpoint).unlink(missing_ok=True)
     log("done", seconds_spent=time.monotonic() - started)
 
 

@@ -18,6 +18,8 @@ from typing import Any
 import torch
 
 from training.architectures import TOY_TRANSFORMER, TRANSFORMER
+from training.ema import Ema
+from training.export import write_model_folder
 from training.latents import LatentSet, build
 from training.muon import Optimisers
 from training.run_log import RunLog
@@ -36,25 +38,6 @@ def draw_t(count: int, device: torch.device) -> torch.Tensor:
     t = torch.sigmoid(torch.randn(count, device=device))
     t = torch.where(torch.rand(count, device=device) < 0.1, torch.rand(count, device=device), t)
     return T_SHIFT * t / (1 + (T_SHIFT - 1) * t)
-
-
-class Ema:
-    """A running mean of a network's weights, its horizon growing from a tenth of the steps so far."""
-
-    def __init__(self, model: torch.nn.Module, rate: float) -> None:
-        self.rate = rate
-        self.weights = [p.detach().clone() for p in model.parameters()]
-
-    @torch.no_grad()
-    def update(self, model: torch.nn.Module, step: int) -> None:
-        rate = min(self.rate, (1 + step) / (10 + step))
-        torch._foreach_lerp_(self.weights, [p.detach() for p in model.parameters()], 1 - rate)
-
-    @torch.no_grad()
-    def copy_to(self, model: torch.nn.Module) -> torch.nn.Module:
-        for p, w in zip(model.parameters(), self.weights, strict=True):
-            p.copy_(w)
-        return model
 
 
 def new_transformer(config: dict[str, Any], device: str | torch.device) -> Any:
@@ -92,6 +75,7 @@ def train(
     log: RunLog | None = None,
     checkpoint: Path | None = None,
     start_from: Path | None = None,
+    snapshot: Path | None = None,
     muon_lr: float = 2e-3,
     adamw_lr: float = 1e-3,
     watch: Callable[[Any], dict[str, float]] | None = None,
@@ -103,8 +87,10 @@ def train(
     """Train for `seconds`; returns {"ema 0.998": model, ...} in float32, one for each EMA rate.
 
     `start_from`: a model folder whose transformer/ is gone on with (fresh optimiser, same schedule).
-    `checkpoint`: state is written here every `save_every_s`, and read from here if it exists, so that a killed run goes
-    on where it was. `watch(model)`: called now and then with the slow EMA, its figures are logged.
+    `checkpoint`: state is written here every `save_every_s` and at the end, and read from here if it exists, so that a
+    killed run goes on where it was and a finished one is not trained again. `snapshot`: a model folder whose
+    transformer/ is then the slow EMA so far. `watch(model)`: called now and then with the slow EMA, its figures are
+    logged.
     """
     log = log or RunLog()
     device = data.latents.device
@@ -134,6 +120,22 @@ def train(
             ema.weights = weights
         step, spent_before = state["step"], state["spent"]
         log("transformer", resumed_at_step=step, spent=spent_before)
+
+    def save(spent: float) -> None:
+        if checkpoint is not None:
+            state = {
+                "model": model.state_dict(),
+                "optimisers": optimisers.state_dict(),
+                "emas": [ema.weights for ema in emas],
+                "step": step,
+                "spent": spent,
+            }
+            part = checkpoint.with_suffix(".part")
+            torch.save(state, part)
+            part.replace(checkpoint)
+        if snapshot is not None:
+            write_model_folder(snapshot, transformer=emas[-1].copy_to(new_transformer(config, device)))
+
     if compiled:
         compile_blocks(model)
         compile_blocks(spare)
@@ -182,21 +184,13 @@ def train(
                 clips_per_second=(step - shown_step) * batch / (now - shown),
             )
             shown, shown_step = time.monotonic(), step
-        if checkpoint is not None and now - saved > save_every_s:
+        if now - saved > save_every_s:
             saved = now
-            state = {
-                "model": model.state_dict(),
-                "optimisers": optimisers.state_dict(),
-                "emas": [ema.weights for ema in emas],
-                "step": step,
-                "spent": elapsed,
-            }
-            part = checkpoint.with_suffix(".part")
-            torch.save(state, part)
-            part.replace(checkpoint)
+            save(elapsed)
         if watch is not None and now - watched > watch_every_s:
             log("transformer, held-out", **watch(emas[-1].copy_to(spare)))
             watched = time.monotonic()
+    save(max(elapsed, seconds))
     log("transformer", step=step, progress=1.0, loss=running.item(), clips_seen=step * batch)
     # Not copies of `spare`: its blocks may be compiled.
     finished = [new_transformer(config, device).eval().requires_grad_(False) for _ in emas]
@@ -249,7 +243,6 @@ def main() -> None:
     parser.add_argument("--toy", action="store_true", help="tiny network and batch, to try the program out")
     args = parser.parse_args()
 
-    from training.export import write_model_folder
     from training.train_vae import load
 
     log = RunLog(args.model / "log.jsonl")

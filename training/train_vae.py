@@ -1,11 +1,16 @@
 """Train veo-mini's VAE on synthesiser clips: L1, gradients at several scales, a small KL.
 
-python -m training.train_vae --out runs/vae --seconds 330
+    python -m training.train_vae --out runs/vae --seconds 330
+    python -m training.train_vae --out runs/vae --decoder-only --seconds 420
+
+With --decoder-only, goes on with the decoder of the folder's VAE. The encoder and the latent statistics stay as they
+are, so that latents keep their meaning and a transformer trained on them stays valid.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -16,6 +21,7 @@ import torch.nn.functional as F
 from training import vae_sequence
 from training.architectures import TOY_VAE, VAE
 from training.clips import ClipPool, as_frames, as_input
+from training.ema import Ema
 from training.muon import Optimisers
 from training.run_log import RunLog
 
@@ -25,6 +31,15 @@ KL_WEIGHT = 2e-4  # per latent element, beside an L1 per sample
 # the middle block's attention and the edges must know it.
 PHASES = ((0.45, 17, 144, 128, 16), (0.75, 33, 96, 128, 12), (1.01, 33, 144, 256, 4))
 TOY_PHASES = ((0.5, 5, 32, 32, 2), (1.01, 9, 32, 48, 1))
+
+# The decoder alone: (until this share of the run, latent frames, clips). Always whole pictures, since a crop's latents
+# would meet borders that the decoder never sees; a clip's first latent frames are those of a shorter clip.
+DECODER_PHASES = ((0.4, 5, 8), (1.01, 9, 4))
+TOY_DECODER_PHASES = ((0.5, 1, 1), (1.01, 2, 1))
+# The share of the run after which the loss is the log of each clip's squared error alone, which is what the mean
+# PSNR of clips measures. Before, edges and motion have their say too.
+PSNR_ALONE = 0.5
+DECODER_EMA_RATE = 0.998
 
 
 def build(config: dict[str, Any]) -> torch.nn.Module:
@@ -66,6 +81,15 @@ def reconstruction_loss(output: torch.Tensor, target: torch.Tensor) -> torch.Ten
         if error.shape[2] > 1:
             loss = loss + 0.25 * error.diff(dim=2).abs().mean()
     return loss
+
+
+def log_error(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """Mean over clips of the log of the mean squared error: -PSNR but for a factor and a constant.
+
+    Both (batch, 3, frames, height, width) in [-1, 1]. The small constant is a tenth of a grey level, squared.
+    """
+    error = (output - target).float().square().mean(dim=(1, 2, 3, 4))
+    return (error + (0.1 / 127.5) ** 2).log().mean()
 
 
 def crop(pool: torch.Tensor, shape: tuple[int, int, int], rows: torch.Tensor, at: list[int]) -> torch.Tensor:
@@ -142,6 +166,100 @@ def train(
     return vae.eval().requires_grad_(False)
 
 
+def finish_decoder(
+    vae: Any,
+    pool: ClipPool,
+    *,
+    seconds: float,
+    phases: tuple[tuple[float, int, int], ...] = DECODER_PHASES,
+    log: RunLog | None = None,
+    muon_lr: float = 1e-3,
+    adamw_lr: float = 5e-4,
+    checkpoint: Path | None = None,
+    save_every_s: float = 60.0,
+    seed: int = 0,
+) -> Any:
+    """Train the decoder of a trained VAE for `seconds`, in place, on the posterior means of the pool's clips.
+
+    Returns the VAE with the running mean of the decoder's weights. The encoder, quant_conv and the latent statistics are
+    not touched. `checkpoint`: state is written here every `save_every_s` and at the end, and read from here
+    if it exists, so that a killed run goes on where it was and a finished one is not trained again.
+    """
+    from training.latents import encode_normalised, statistics
+
+    log = log or RunLog()
+    device = pool.frames.device
+    on_gpu = device.type == "cuda"
+    torch.manual_seed(seed)
+    latents = encode_normalised(vae, pool.frames)
+    latents_mean, latents_std = statistics(vae, device)
+    trained = torch.nn.ModuleDict({"decoder": vae.decoder, "post_quant_conv": vae.post_quant_conv})
+    trained.requires_grad_(True).train()
+    if on_gpu:
+        channels_last(vae)
+        torch.backends.cudnn.benchmark = True
+    optimisers = Optimisers(
+        trained, muon_lr=muon_lr, adamw_lr=adamw_lr, warmup=0.03, plain=("conv_in", "conv_out", "quant_conv")
+    )
+    ema = Ema(trained, DECODER_EMA_RATE)
+    step, spent_before = 0, 0.0
+    if checkpoint is not None and checkpoint.exists():
+        state = torch.load(checkpoint, map_location=device, weights_only=True)
+        trained.load_state_dict(state["decoder"])
+        optimisers.load_state_dict(state["optimisers"])
+        ema.weights, step, spent_before = state["ema"], state["step"], state["spent"]
+        log("decoder", resumed_at_step=step, spent=spent_before)
+
+    def save(spent: float) -> None:
+        if checkpoint is not None:
+            state = {
+                "decoder": trained.state_dict(),
+                "optimisers": optimisers.state_dict(),
+                "ema": ema.weights,
+                "step": step,
+                "spent": spent,
+            }
+            part = checkpoint.with_suffix(".part")
+            torch.save(state, part)
+            part.replace(checkpoint)
+
+    dice = torch.Generator().manual_seed(seed + step)
+    running = torch.zeros((), device=device)
+    started = shown = saved = time.monotonic()
+    while (elapsed := spent_before + time.monotonic() - started) < seconds:
+        progress = elapsed / seconds
+        _, length, batch = next(phase for phase in phases if progress < phase[0])
+        rows = torch.randint(len(pool), (batch,), generator=dice).to(device)
+        frames = pool.frames[rows, : 4 * length - 3]
+        codes = latents[rows, :, :length].float() * latents_std + latents_mean
+        with torch.autocast(device.type, torch.bfloat16, enabled=on_gpu):
+            target = as_input(frames, torch.float32)
+            output = vae_sequence.decode(vae, codes)
+            error = log_error(output, target)
+            loss = error
+            if progress < PSNR_ALONE:
+                loss = 0.5 * error + 5.0 * reconstruction_loss(output, target)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(trained.parameters(), 1.0)
+        optimisers.step(progress)
+        step += 1
+        ema.update(trained, step)
+        running = error.detach() if step == 1 else running.lerp(error.detach(), 0.02)
+        now = time.monotonic()
+        if now - shown > 15 or step in (1, 5):
+            shown = now
+            # 127.5 grey levels a unit, 255 of them the peak.
+            psnr_db = -10 / math.log(10) * (running.item() - math.log(4.0))
+            log("decoder", step=step, progress=progress, training_psnr_db=psnr_db, latent_frames=length)
+        if now - saved > save_every_s:
+            saved = now
+            save(elapsed)
+    save(max(elapsed, seconds))
+    log("decoder", step=step, progress=1.0, seconds_spent=time.monotonic() - started)
+    ema.copy_to(trained)
+    return vae.eval().requires_grad_(False)
+
+
 @torch.no_grad()
 def set_latent_statistics(vae: torch.nn.Module, frames: torch.Tensor, batch_size: int = 16) -> None:
     """Measure each latent channel's mean and standard deviation over clips, and store them in the config."""
@@ -167,28 +285,33 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=330)
     parser.add_argument("--clips", type=int, default=12_000, help="clips drawn and kept on the device")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument(
+        "--decoder-only", action="store_true", help="go on with the folder's VAE, its encoder frozen"
+    )
     parser.add_argument("--toy", action="store_true", help="tiny network and crops, to try the program out")
     args = parser.parse_args()
 
     from training.export import write_model_folder
 
     log = RunLog(args.out / "log.jsonl")
-    pool = ClipPool(args.clips, args.device, batch_size=4 if args.toy else 64)
+    batch_size = 4 if args.toy else 64
+    pool = ClipPool(args.clips, args.device, batch_size=batch_size)
     log("clips", count=len(pool), seconds_spent=pool.seconds, per_second=len(pool) / pool.seconds)
-    vae = train(
-        pool,
-        seconds=args.seconds,
-        config=TOY_VAE if args.toy else VAE,
-        phases=TOY_PHASES if args.toy else PHASES,
-        log=log,
-    )
-    set_latent_statistics(vae, pool.frames[:2048])
-    fresh = ClipPool(
-        max(2, min(256, args.clips // 8)), args.device, split="held_out", batch_size=4 if args.toy else 64
-    )
+    fresh = ClipPool(max(2, min(256, args.clips // 8)), args.device, split="held_out", batch_size=batch_size)
+    checkpoint = args.out / "decoder.pt"
+    if args.decoder_only:
+        vae = load(args.out, args.device)
+        log("vae before", psnr_db=psnr(vae, fresh.frames).mean().item(), clips=len(fresh))
+        phases = TOY_DECODER_PHASES if args.toy else DECODER_PHASES
+        finish_decoder(vae, pool, seconds=args.seconds, phases=phases, log=log, checkpoint=checkpoint)
+    else:
+        config, crops = (TOY_VAE, TOY_PHASES) if args.toy else (VAE, PHASES)
+        vae = train(pool, seconds=args.seconds, config=config, phases=crops, log=log)
+        set_latent_statistics(vae, pool.frames[:2048])
     values = psnr(vae, fresh.frames)
     log("vae", psnr_db=values.mean().item(), psnr_worst_db=values.min().item(), clips=len(fresh))
     write_model_folder(args.out, vae=vae)
+    checkpoint.unlink(missing_ok=True)  # or the next run would take itself for finished
 
 
 if __name__ == "__main__":

@@ -95,6 +95,36 @@ def test_a_vae_and_a_probe_learn(pool):
     assert predictions.shape == (2, len(ATTRIBUTES))
 
 
+def test_a_decoder_goes_on_alone(pool, tmp_path):
+    """Reconstruction improves, while the encoder and the latent statistics stay what they are; killed, it goes on."""
+    torch.manual_seed(0)
+    vae = train_vae.train(pool, seconds=3, config=TOY_VAE, phases=train_vae.TOY_PHASES, muon_lr=1e-2)
+    train_vae.set_latent_statistics(vae, pool.frames[:, :5])
+    frozen = {name: tensor.clone() for name, tensor in vae.state_dict().items() if "decoder" not in name}
+    config, before = dict(vae.config), train_vae.psnr(vae, pool.frames[:, :5]).mean()
+    lines: list[dict] = []
+    options = {"phases": train_vae.TOY_DECODER_PHASES, "checkpoint": tmp_path / "decoder.pt", "muon_lr": 5e-3}
+    train_vae.finish_decoder(vae, pool, seconds=8, log=lambda stage, **facts: lines.append(facts), **options)
+    assert train_vae.psnr(vae, pool.frames[:, :5]).mean() > before
+    assert dict(vae.config) == config
+    for name, tensor in frozen.items():
+        if not name.startswith("post_quant_conv"):
+            assert torch.equal(vae.state_dict()[name], tensor), name
+    again: list[dict] = []
+    weights = [p.clone() for p in vae.parameters()]
+    train_vae.finish_decoder(vae, pool, seconds=8, log=lambda stage, **facts: again.append(facts), **options)
+    assert again[0]["resumed_at_step"] == lines[-1]["step"] == again[-1]["step"]  # it was finished
+    assert all(torch.equal(p, w) for p, w in zip(vae.parameters(), weights, strict=True))
+
+
+def test_a_folder_s_own_sampling_settings_are_kept(tmp_path):
+    write_model_folder(tmp_path)
+    path = tmp_path / "veo.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"guidance_scale": 7.5}))
+    write_model_folder(tmp_path)
+    assert json.loads(path.read_text())["guidance_scale"] == 7.5
+
+
 def test_mirroring_exchanges_left_and_right():
     frames = torch.arange(2 * 1 * 3 * 2 * 4, dtype=torch.uint8).view(2, 1, 3, 2, 4)
     left, right = VALUES["camera"].index("pan left"), VALUES["camera"].index("pan right")
@@ -205,4 +235,6 @@ def test_pixels_survive_the_round_trip():
 
 
 def test_settings_are_ranked_by_accuracy_less_distance():
-    assert rank({"a": 0.9, "b": 0.8}, 2.0) > rank({"a": 0.9, "b": 0.7}, 2.0) > rank({"a": 0.9, "b": 0.7}, 4.0)
+    good, worse = {"a": 0.9, "b": 0.8}, {"a": 0.9, "b": 0.7}
+    assert rank(good, 2.0, 24) > rank(worse, 2.0, 24) > rank(worse, 4.0, 24)
+    assert rank(good, 2.0, 24) > rank(good, 2.0, 36) > rank(worse, 2.0, 24)

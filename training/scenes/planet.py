@@ -58,17 +58,18 @@ def _space(stage: Stage) -> Tensor:
     for k, (depth, cells, size, strength) in enumerate(((0.55, 11.0, 0.010, 0.75), (0.85, 5.5, 0.017, 1.0))):
         layer = stage.layer(depth)
         field = _stars(stage, f"stars/{k}", stage.reach(depth), cells, size)
-        for half in (0, 1):
-            light = field.sample_mask(layer.x, layer.y, field.halves[half])
-            twinkle = 0.75 + 0.25 * torch.sin(stage.seconds * (2.3 + k) + phases[2 * k + half])
-            shine(picture, light * (twinkle * strength), stage.colour("#f4f6ff"))
+        lights = field.sample_mask(layer.x, layer.y, field.halves)
+        twinkle = torch.cat(phases[2 * k : 2 * k + 2], 1)
+        twinkle = (0.75 + 0.25 * torch.sin(stage.seconds * (2.3 + k) + twinkle)) * strength
+        # No pixel belongs to a star of each half.
+        shine(picture, (lights * twinkle).sum(1, keepdim=True), stage.colour("#f4f6ff"))
     return picture
 
 
 class _Stars(Canvas):
-    """Two masks of stars that twinkle in turn."""
+    """Two masks of stars that twinkle in turn: (batch, 2, 1, row, column)."""
 
-    halves: tuple[Tensor, Tensor]
+    halves: Tensor
 
 
 def _stars(stage: Stage, name: str, reach: float, cells: float, size: float) -> _Stars:
@@ -83,7 +84,7 @@ def _stars(stage: Stage, name: str, reach: float, cells: float, size: float) -> 
     x, y = (u - u.floor() - 0.2 - 0.6 * across) / cells, (v - v.floor() - 0.2 - 0.6 * along) / cells
     width = size * (0.6 + 0.7 * bright)
     star = torch.exp(-(x * x + y * y) / (0.5 * width * width)) * (0.35 + 0.65 * bright) * (bright > 0.3)
-    field.halves = (star * (half < 0.5), star * (half >= 0.5))
+    field.halves = torch.cat((star * (half < 0.5), star * (half >= 0.5)), 1)
     return field
 
 

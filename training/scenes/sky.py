@@ -15,6 +15,7 @@ from training.scenes.stage import Stage
 SKY_DEPTH = 0.6
 # How far under the horizon the sky's lights and clouds go on.
 _LOWEST = -0.08
+_MOON_RADIUS = 0.06
 
 
 @dataclass(frozen=True)
@@ -39,16 +40,14 @@ def paint_sky(stage: Stage, *, clouds: bool = True) -> Sky:
     )
     picture = picture.expand(-1, -1, -1, -1, stage.columns).contiguous()
 
-    light_x = stage.draw("sky/light x", -0.62, 0.62)
-    span = 0.5 - stage.horizon
-    high, low_sun = stage.draw("sky/light high", 0.58, 0.82), stage.draw("sky/light low", 0.10, 0.26)
-    light_y = stage.horizon + span * torch.where(stage.sunset > 0, low_sun, high)
+    light_x, light_y = _light_place(stage)
     light = stage.by_time("#fff6d0", "#ffd27a", "#e8eeff")
     # What lies lower is painted over by every scene.
     above = stage.band(_LOWEST, math.inf, SKY_DEPTH)
     heaven, layer = picture[..., above, :], layer.on(above)
     stage.paint_some(heaven, "time", ("night",), lambda some, part: _stars(some, part, above))
     _light(stage, heaven, layer.x - light_x, layer.y - light_y, layer.pixel, light)
+    stage.paint_some(heaven, "time", ("night",), lambda some, part: _moon(some, part, above))
     if clouds:
         stage.paint_some(heaven, "weather", ("clear",), lambda some, part: _fair_clouds(some, part, above))
         stage.paint_some(
@@ -59,21 +58,44 @@ def paint_sky(stage: Stage, *, clouds: bool = True) -> Sky:
 
 def _light(stage: Stage, picture: Tensor, x: Tensor, y: Tensor, pixel: Tensor, colour: Tensor) -> None:
     # Bad weather hides the disc; fog leaves a pale one.
-    seen = stage.clear + 0.35 * stage.fog + 0.25 * stage.snow * stage.sunset
-    radius = stage.day * 0.055 + stage.sunset * stage.draw("sky/sun size", 0.085, 0.12) + stage.night * 0.06
+    seen = _seen(stage)
+    radius = (
+        stage.day * 0.055
+        + stage.sunset * stage.draw("sky/sun size", 0.085, 0.12)
+        + stage.night * _MOON_RADIUS
+    )
     distance = disc(x, y, radius)
     halo = stage.by_time("#fff4c8", "#ff9a3c", "#7f9ce0")
     reach = stage.day * 0.12 + stage.sunset * 0.30 + stage.night * 0.10
     shine(picture, glow(distance, reach) * (0.6 * seen), halo)
     over(picture, coverage(distance, pixel * 1.5) * seen, colour)
-    if stage.any("time", "night"):
-        moon = coverage(distance, pixel * 1.5) * stage.night * seen
-        crescent = stage.chance("sky/crescent", 0.4)
-        dark = coverage(disc(x - radius * 0.45, y - radius * 0.25, radius * 0.92), pixel * 1.5)
-        over(picture, moon * dark * crescent * 0.92, stage.sky_colours()[0] * 1.25)
-        for dx, dy, size in ((-0.3, 0.25, 0.22), (0.25, -0.1, 0.28), (-0.15, -0.45, 0.18)):
-            spot = coverage(disc(x - radius * dx, y - radius * dy, radius * size), pixel * 2)
-            over(picture, moon * spot * (1 - crescent) * 0.5, stage.colour("#c3cbe4"))
+
+
+def _light_place(stage: Stage) -> tuple[Tensor, Tensor]:
+    """Where the sun or the moon stands in the sky layer."""
+    high, low_sun = stage.draw("sky/light high", 0.58, 0.82), stage.draw("sky/light low", 0.10, 0.26)
+    height = torch.where(stage.sunset > 0, low_sun, high)
+    return stage.draw("sky/light x", -0.62, 0.62), stage.horizon + (0.5 - stage.horizon) * height
+
+
+def _seen(stage: Stage) -> Tensor:
+    return stage.clear + 0.35 * stage.fog + 0.25 * stage.snow * stage.sunset
+
+
+def _moon(stage: Stage, picture: Tensor, rows: slice) -> None:
+    """The moon's face: a bite out of some, spots on the others."""
+    layer, (light_x, light_y) = stage.layer(SKY_DEPTH).on(rows), _light_place(stage)
+    x, y, pixel, radius = layer.x - light_x, layer.y - light_y, layer.pixel, _MOON_RADIUS
+    moon = coverage(disc(x, y, radius), pixel * 1.5) * _seen(stage)
+    crescent = stage.chance("sky/crescent", 0.4)
+    dark = coverage(disc(x - radius * 0.45, y - radius * 0.25, radius * 0.92), pixel * 1.5)
+    over(picture, dark.mul_(moon).mul_(crescent * 0.92), stage.sky_colours()[0] * 1.25)
+    spots: Tensor | None = None
+    for dx, dy, size in ((-0.3, 0.25, 0.22), (0.25, -0.1, 0.28), (-0.15, -0.45, 0.18)):
+        spot = disc(x - radius * dx, y - radius * dy, radius * size)
+        spots = spot if spots is None else torch.minimum(spots, spot)
+    assert spots is not None
+    over(picture, moon.mul_(coverage(spots, pixel * 2)).mul_((1 - crescent) * 0.5), stage.colour("#c3cbe4"))
 
 
 def _stars(stage: Stage, picture: Tensor, rows: slice) -> None:
